@@ -27,6 +27,10 @@ func (p *Param) Len() int { return tensor.Count(p.Shape) }
 // Used says whether a forward pass read the parameter since ClearGrads.
 func (p *Param) Used() bool { return p.used }
 
+// Pending says whether the tape still holds an operator that reads the
+// parameter, so that its gradient is not final.
+func (p *Param) Pending() bool { return p.pending > 0 }
+
 // Filled says whether Grad holds a gradient of the present step. An unfilled
 // gradient's contents are left over from an earlier one.
 func (p *Param) Filled() bool { return p.filled }
