@@ -21,13 +21,24 @@ func (s *Sampler) Order(epoch, consumed int) Order {
 	if !s.cfg.Shuffle || o.per == 0 {
 		return o
 	}
-	if seed := s.cfg.Seed + int64(epoch); uint64(n) < 1<<32 {
+	if seed := s.cfg.Seed + int64(epoch); narrowEnough(n) {
 		o.narrow = permute[uint32](n, seed)
 	} else {
 		o.wide = permute[int](n, seed)
 	}
 	return o
 }
+
+// OrderBytes is the memory that a shuffled order of n samples takes while it
+// is in use.
+func OrderBytes(n int) uint64 {
+	if narrowEnough(n) {
+		return uint64(n) * 4
+	}
+	return uint64(n) * 8
+}
+
+func narrowEnough(n int) bool { return uint64(n) < 1<<32 }
 
 // Len is the number of samples of each rank.
 func (o Order) Len() int { return o.per }
