@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"syscall"
 	"time"
 	"unicode"
 )
@@ -67,14 +68,14 @@ func Dial(c net.Conn, token string, purpose Purpose, hello []byte) error {
 	first := append(opening(purpose, mine), 0, 0)
 	binary.BigEndian.PutUint16(first[prefix+nonceLen:], uint16(len(hello)))
 	if _, err := c.Write(append(first, hello...)); err != nil {
-		return err
+		return silent(err)
 	}
 	theirs, err := readOpening(c, purpose)
 	if err != nil {
 		return err
 	}
 	if _, err := c.Write(sign(token, "dial", purpose, mine, theirs, hello)); err != nil {
-		return err
+		return silent(err)
 	}
 	return readVerdict(c, sign(token, "accept", purpose, mine, theirs, hello))
 }
@@ -168,8 +169,9 @@ func silent(err error) error {
 	switch {
 	case errors.As(err, &ne) && ne.Timeout():
 		return fmt.Errorf("%w: it was silent for %v: %w", ErrStranger, Timeout, err)
-	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
-		return fmt.Errorf("%w: it closed the connection: %w", ErrStranger, io.ErrUnexpectedEOF)
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, io.ErrClosedPipe),
+		errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE):
+		return fmt.Errorf("%w: it closed the connection: %w", ErrStranger, err)
 	}
 	return err
 }
