@@ -1,0 +1,56 @@
+# The targets that CI runs, in its order: `make ci` is all of them.
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := build
+
+TOOLS := go tool -modfile=tools/go.mod
+RACE  := ./collective/... ./launcher/... ./sampler/... ./worker/... ./internal/... ./cmd/...
+
+.PHONY: build
+build: ## build bin/ddprun
+	go build -trimpath -o bin/ddprun ./cmd/ddprun
+
+.PHONY: test
+test: ## the README's test command
+	go test ./...
+
+.PHONY: race
+race: ## the tests that start goroutines, under the race detector
+	go test -race -short $(RACE)
+
+.PHONY: lint
+lint: ## gofumpt, vet, staticcheck
+	@unformatted=$$($(TOOLS) gofumpt -l $$(git ls-files '*.go')); \
+	if [ -n "$$unformatted" ]; then echo "not gofumpt-formatted:"; echo "$$unformatted"; exit 1; fi
+	go vet ./...
+	$(TOOLS) staticcheck ./...
+
+.PHONY: static
+static: ## without cgo, and without the dynamic loader
+	CGO_ENABLED=0 go build -o bin/ddprun-nocgo ./cmd/ddprun
+	CGO_ENABLED=0 go build -tags nodl -o bin/ddprun-static ./cmd/ddprun
+
+.PHONY: cuda
+cuda: ## what the cuda tag adds
+	go build -tags cuda ./...
+
+.PHONY: arch
+arch: ## the rules of the house
+	go test -count=1 ./internal/archtest
+
+.PHONY: fuzz
+fuzz: ## every fuzz target for a few seconds (FUZZTIME=1m for longer)
+	@for p in $$(go list ./...); do \
+	  for f in $$(go test -list '^Fuzz' $$p | grep '^Fuzz' || true); do \
+	    go test -run '^$$' -fuzz "^$$f$$" -fuzztime $${FUZZTIME:-10s} $$p; done; done
+
+.PHONY: bench
+bench: ## Go benchmarks of the CPU path
+	go test -run '^$$' -bench . -benchmem ./internal/simd ./worker/... ./collective/...
+
+.PHONY: ci
+ci: test lint static cuda arch race
+
+.PHONY: help
+help:
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/'
