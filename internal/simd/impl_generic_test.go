@@ -1,0 +1,9 @@
+//go:build !amd64 || purego
+
+package simd
+
+import "testing"
+
+func bothWays(t *testing.T, test func(t *testing.T)) { t.Run("go", test) }
+
+func hasAVX2() bool { return false }
