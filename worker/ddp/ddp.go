@@ -143,7 +143,7 @@ func (r *Reducer) broadcast(ctx context.Context) error {
 		if t == nil {
 			continue
 		}
-		if err := r.group.Broadcast(view(t), 0).Wait(ctx); err != nil {
+		if err := r.group.Broadcast(View(t), 0).Wait(ctx); err != nil {
 			return fmt.Errorf("broadcast of %s from rank 0: %w", t.Name, err)
 		}
 	}
@@ -158,7 +158,7 @@ func (r *Reducer) BroadcastBuffers(ctx context.Context) error {
 	if t == nil || !r.opt.BroadcastBuffers || r.group.Size() == 1 {
 		return nil
 	}
-	if err := r.group.Broadcast(view(t), 0).Wait(ctx); err != nil {
+	if err := r.group.Broadcast(View(t), 0).Wait(ctx); err != nil {
 		return fmt.Errorf("broadcast of buffers: %w", err)
 	}
 	return nil
@@ -256,7 +256,7 @@ func (r *Reducer) fill(p *nn.Param) error {
 func (r *Reducer) launch() {
 	for r.next < len(r.buckets) && r.buckets[r.next].pending == 0 {
 		b := r.buckets[r.next]
-		b.work = r.group.AllReduce(view(b.flat), collective.Sum)
+		b.work = r.group.AllReduce(View(b.flat), collective.Sum)
 		r.next++
 	}
 }

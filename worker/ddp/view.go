@@ -7,8 +7,8 @@ import (
 	"github.com/ddprun/ddprun/worker/tensor"
 )
 
-// view describes a float32 tensor to a process group.
-func view(t *tensor.Tensor) collective.Buffer {
+// View describes a float32 tensor to a process group.
+func View(t *tensor.Tensor) collective.Buffer {
 	b := collective.Buffer{Count: t.Len(), DType: collective.Float32, Place: collective.Host, Ptr: t.Pointer()}
 	if t.Place().Kind == tensor.CUDA {
 		// A device address is not a Go pointer and is never followed here.

@@ -197,3 +197,12 @@ func (o *Optimizer) adam(u update, lr, gradScale float64) error {
 		Step: o.steps, GradScale: float32(gradScale),
 	})
 }
+
+// Flat is each kind of state as one run of memory.
+func (o *Optimizer) Flat() []*tensor.Tensor {
+	ts := make([]*tensor.Tensor, 0, len(o.slots))
+	for _, s := range o.slots {
+		ts = append(ts, s.flat)
+	}
+	return ts
+}
