@@ -1,6 +1,9 @@
 package cpu
 
-import "github.com/ddprun/ddprun/worker/device"
+import (
+	"github.com/ddprun/ddprun/internal/simd"
+	"github.com/ddprun/ddprun/worker/device"
+)
 
 // Activate applies act to x; out may be x.
 func (d *Device) Activate(out, x T, act device.Activation) error {
@@ -42,11 +45,11 @@ func activate(act device.Activation, out, x []float32) {
 	case device.Identity:
 		copy(out, x)
 	case device.ReLU:
-		relu(out, x)
+		simd.ReLU(out, x)
 	case device.GELU:
-		geluErf(out, x)
+		simd.GELUErf(out, x)
 	case device.GELUTanh:
-		geluTanh(out, x)
+		simd.GELU(out, x)
 	}
 }
 
@@ -56,10 +59,10 @@ func activateGrad(act device.Activation, dx, dout, at []float32) {
 	case device.Identity:
 		copy(dx, dout)
 	case device.ReLU:
-		reluGrad(dx, dout, at)
+		simd.ReLUBackward(dx, dout, at)
 	case device.GELU:
-		geluErfGrad(dx, dout, at)
+		simd.GELUErfBackward(dx, dout, at)
 	case device.GELUTanh:
-		geluTanhGrad(dx, dout, at)
+		simd.GELUBackward(dx, dout, at)
 	}
 }

@@ -3,6 +3,7 @@ package cpu
 import (
 	"math"
 
+	"github.com/ddprun/ddprun/internal/simd"
 	"github.com/ddprun/ddprun/worker/device"
 )
 
@@ -46,7 +47,7 @@ func (d *Device) Attention(a device.AttentionArgs) error {
 			d.attendHead(h, q, k, v, floats(a.Out)[h.outAt(b, head):], lse, scores)
 		}
 	}
-	return nil
+	return d.failed(c.op)
 }
 
 // attendHead computes one head of one sequence. The slices begin at its first
@@ -59,10 +60,10 @@ func (d *Device) attendHead(h heads, q, k, v, out, lse, scores []float32) {
 		for r := range rows {
 			row := scores[r*keys : (r+1)*keys]
 			seen := h.seen(i0+r, keys)
-			top, sum := softmaxRow(row[:seen], row[:seen], 1)
+			_, total := simd.SoftmaxRow(row[:seen], row[:seen])
 			clear(row[seen:])
 			if lse != nil {
-				lse[i0+r] = top + float32(math.Log(float64(sum)))
+				lse[i0+r] = total
 			}
 		}
 		d.gemm(false, false, rows, h.size, keys, 1, scores, keys, v, ld, 0, out[i0*h.width:], h.width)

@@ -3,6 +3,7 @@ package cpu
 import (
 	"math"
 
+	"github.com/ddprun/ddprun/internal/simd"
 	"github.com/ddprun/ddprun/worker/device"
 )
 
@@ -28,7 +29,8 @@ func (d *Device) BatchNorm(a device.BatchNormArgs) error {
 		shift := float64(floats(a.Beta)[ch]) - mean*scale
 		for b := range g.batch {
 			at := (b*g.channels + ch) * g.plane
-			affine(out[at:at+g.plane], x[at:at+g.plane], float32(scale), float32(shift))
+			simd.Fill(out[at:at+g.plane], float32(shift))
+			simd.Axpy(out[at:at+g.plane], float32(scale), x[at:at+g.plane])
 		}
 	}
 	return nil
@@ -60,20 +62,20 @@ func move(running *float32, now float64, momentum float32) {
 	*running = float32((1-m)*float64(*running) + m*now)
 }
 
-// meanVar is the mean and the variance (denominator n) of channel ch, in two
-// passes of float64 sums.
+// meanVar is the mean and the variance (denominator n) of channel ch: those of
+// the samples, each exact to float32, joined in float64 (Chan et al., 1979).
 func (g channels) meanVar(x []float32, ch int) (mean, variance float64) {
-	n := float64(g.batch * g.plane)
+	var squares float64 // sum of squared deviations
+	plane := float64(g.plane)
 	for b := range g.batch {
 		at := (b*g.channels + ch) * g.plane
-		mean += sum(x[at : at+g.plane])
+		m, v := simd.MeanVar(x[at : at+g.plane])
+		before := float64(b) * plane
+		delta := float64(m) - mean
+		mean += delta * plane / (before + plane)
+		squares += float64(v)*plane + delta*delta*before*plane/(before+plane)
 	}
-	mean /= n
-	for b := range g.batch {
-		at := (b*g.channels + ch) * g.plane
-		variance += sumSquaredFrom(x[at:at+g.plane], mean)
-	}
-	return mean, variance / n
+	return mean, squares / (float64(g.batch) * plane)
 }
 
 // BatchNormGrad is the backward of a training BatchNorm.
@@ -105,7 +107,9 @@ func (g channels) channelGrad(a device.BatchNormGradArgs, ch int) {
 	shift := -k*total/n - kx*mean
 	for b := range g.batch {
 		at := (b*g.channels + ch) * g.plane
-		affine2(dx[at:at+g.plane], dout[at:at+g.plane], x[at:at+g.plane], float32(k), float32(kx), float32(shift))
+		simd.Fill(dx[at:at+g.plane], float32(shift))
+		simd.Axpy(dx[at:at+g.plane], float32(k), dout[at:at+g.plane])
+		simd.Axpy(dx[at:at+g.plane], float32(kx), x[at:at+g.plane])
 	}
 	if !a.Accumulate {
 		floats(a.DGamma)[ch], floats(a.DBeta)[ch] = 0, 0
@@ -114,7 +118,16 @@ func (g channels) channelGrad(a device.BatchNormGradArgs, ch int) {
 	floats(a.DBeta)[ch] += float32(total)
 }
 
-// channelsOf wants [batch channels ...] and returns the geometry.
+// sumAlong is the sum of g and of g*(x-mean).
+func sumAlong(g, x []float32, mean float64) (total, along float64) {
+	for i, v := range g {
+		total += float64(v)
+		along += float64(v) * (float64(x[i]) - mean)
+	}
+	return total, along
+}
+
+// channelsOf wants [batch channels height width] and returns the geometry.
 func (c *check) channelsOf(role string, t T) channels {
 	if !c.isPlanes(role, t) {
 		return channels{}
@@ -127,6 +140,7 @@ func (c *check) batchNorm(a device.BatchNormArgs) channels {
 	if c.err == nil {
 		c.planes("Out", a.Out, a.X.Dim(0), a.X.Dim(1), a.X.Dim(2), a.X.Dim(3))
 	}
+	c.apart("Out", a.Out, "X", a.X)
 	c.vector("Gamma", a.Gamma, g.channels)
 	c.vector("Beta", a.Beta, g.channels)
 	c.together("Mean", a.Mean, "Rstd", a.Rstd)
@@ -158,5 +172,6 @@ func (c *check) batchNormGrad(a device.BatchNormGradArgs) channels {
 	c.vector("DGamma", a.DGamma, g.channels)
 	c.vector("DBeta", a.DBeta, g.channels)
 	c.apart("DX", a.DX, "X", a.X)
+	c.apart("DX", a.DX, "DOut", a.DOut)
 	return g
 }

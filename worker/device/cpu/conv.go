@@ -1,6 +1,9 @@
 package cpu
 
-import "github.com/ddprun/ddprun/worker/device"
+import (
+	"github.com/ddprun/ddprun/internal/simd"
+	"github.com/ddprun/ddprun/worker/device"
+)
 
 // Conv2D multiplies the weights by each sample's patch matrix
 // [in*kernel*kernel, pixels].
@@ -20,14 +23,16 @@ func (d *Device) Conv2D(a device.Conv2DArgs) error {
 	w, out := floats(a.Weight), floats(a.Out)
 	var beta float32
 	if a.Bias != nil {
-		fillPlanes(out, floats(a.Bias), g.pixels)
+		for i := range g.batch * g.out {
+			simd.Fill(out[i*g.pixels:(i+1)*g.pixels], floats(a.Bias)[i%g.out])
+		}
 		beta = 1
 	}
 	for b := range g.batch {
 		patches := g.patches(buf, g.sample(a.X, b))
 		d.gemm(false, false, g.out, g.pixels, g.patch, 1, w, g.patch, patches, g.pixels, beta, out[b*g.out*g.pixels:], g.pixels)
 	}
-	return nil
+	return d.failed(c.op)
 }
 
 // Conv2DGrad computes the wanted gradients sample by sample; the weights'
@@ -53,7 +58,9 @@ func (d *Device) Conv2DGrad(a device.Conv2DGradArgs) error {
 	for b := range g.batch {
 		dout := floats(a.DOut)[b*g.out*g.pixels : (b+1)*g.out*g.pixels]
 		if a.DBias != nil {
-			addPlaneSums(floats(a.DBias), dout, g.pixels)
+			for i := range g.out {
+				floats(a.DBias)[i] += simd.Sum(dout[i*g.pixels : (i+1)*g.pixels])
+			}
 		}
 		if a.DWeight != nil {
 			patches := g.patches(buf, g.sample(a.X, b))
@@ -63,7 +70,7 @@ func (d *Device) Conv2DGrad(a device.Conv2DGradArgs) error {
 			d.convDX(g, g.sample(a.DX, b), floats(a.Weight), dout, buf)
 		}
 	}
-	return nil
+	return d.failed(c.op)
 }
 
 // convDX computes one sample's input gradient; dx is cleared.

@@ -3,6 +3,7 @@ package cpu
 import (
 	"math"
 
+	"github.com/ddprun/ddprun/internal/simd"
 	"github.com/ddprun/ddprun/worker/device"
 )
 
@@ -39,11 +40,12 @@ func (d *Device) CrossEntropy(a device.CrossEntropyArgs) error {
 		row := logits[r*n : (r+1)*n]
 		at := row[target]
 		first := firstAbove(row[:target], at) // before row is overwritten
-		top, sum := softmaxRow(out, row, a.Scale)
-		loss += math.Log(float64(sum)) + float64(top) - float64(at)
+		top, lse := simd.SoftmaxRow(out, row)
+		loss += surprise(out[target], lse, at)
 		if at == top && first {
 			correct++
 		}
+		simd.Scale(out, a.Scale)
 		out[target] -= a.Scale
 	}
 	if a.Loss != nil {
@@ -53,6 +55,15 @@ func (d *Device) CrossEntropy(a device.CrossEntropyArgs) error {
 		a.Correct.Int32s()[0] += correct
 	}
 	return nil
+}
+
+// surprise is -log p of the target. lse-at loses the digits that the logits'
+// size takes, so it serves only where p is too small.
+func surprise(p, lse, at float32) float64 {
+	if p > 1e-30 {
+		return -math.Log(float64(p))
+	}
+	return float64(lse) - float64(at)
 }
 
 // firstAbove says whether at is larger than all that stand before it: of equal

@@ -14,7 +14,7 @@ type T = device.T
 // Options chooses what computes.
 type Options struct {
 	Threads int    // threads of the matrix products; 0 means 1
-	BLAS    string // name of the matrix product library, see blas.Open
+	BLAS    string // library of the matrix products, as blas.Options.Library
 }
 
 // Device computes in host memory. It is used by one goroutine at a time;
@@ -23,6 +23,7 @@ type Device struct {
 	pool    *pool
 	blas    blas.Provider
 	threads int
+	fault   error // of the first matrix product that was refused
 	scratch []float32
 }
 
@@ -34,17 +35,21 @@ func New(o Options) (*Device, error) {
 	if o.Threads < 0 {
 		return nil, fmt.Errorf("cpu device: %d threads", o.Threads)
 	}
-	p, err := blas.Open(o.BLAS)
+	threads := max(o.Threads, 1)
+	p, err := blas.Open(blas.Options{Library: o.BLAS, Threads: threads})
 	if err != nil {
 		return nil, fmt.Errorf("cpu device: %w", err)
 	}
-	d := &Device{pool: newPool(), blas: p, threads: max(o.Threads, 1)}
-	p.SetThreads(d.threads)
-	return d, nil
+	return &Device{pool: newPool(), blas: p, threads: threads}, nil
 }
 
 // Place is host memory.
 func (d *Device) Place() tensor.Place { return tensor.Place{Kind: tensor.CPU} }
+
+// Describe tells what multiplies matrices and with how many threads.
+func (d *Device) Describe() string {
+	return fmt.Sprintf("cpu, %s, threads %d", d.blas.Describe(), d.threads)
+}
 
 // Synchronize does nothing: every operator is done when its call returns.
 func (d *Device) Synchronize() error { return nil }

@@ -1,5 +1,7 @@
 package cpu
 
+import "github.com/ddprun/ddprun/internal/simd"
+
 // BiasGrad makes dbias the sum of dout's rows, or adds it.
 func (d *Device) BiasGrad(dbias, dout T, accumulate bool) error {
 	c := d.check("bias gradient")
@@ -8,7 +10,10 @@ func (d *Device) BiasGrad(dbias, dout T, accumulate bool) error {
 		c.vector("dbias", dbias, n)
 	}
 	if c.err == nil {
-		sumRows(floats(dbias), floats(dout), accumulate)
+		if !accumulate {
+			clear(floats(dbias))
+		}
+		simd.ColSumTo(floats(dbias), floats(dout))
 	}
 	return c.err
 }
@@ -22,7 +27,7 @@ func (d *Device) Add(out, a, b T) error {
 	if c.err != nil {
 		return c.err
 	}
-	add(floats(out), floats(a), floats(b))
+	simd.Add(floats(out), floats(a), floats(b))
 	return nil
 }
 
@@ -30,7 +35,7 @@ func (d *Device) Add(out, a, b T) error {
 func (d *Device) Scale(t T, f float32) error {
 	c := d.check("scale")
 	if c.float("tensor", t) {
-		scale(floats(t), f)
+		simd.Scale(floats(t), f)
 	}
 	return c.err
 }

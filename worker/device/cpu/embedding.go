@@ -1,6 +1,9 @@
 package cpu
 
-import "github.com/ddprun/ddprun/worker/device"
+import (
+	"github.com/ddprun/ddprun/internal/simd"
+	"github.com/ddprun/ddprun/worker/device"
+)
 
 // Embedding gathers rows of the table and adds the rows' positions.
 func (d *Device) Embedding(a device.EmbeddingArgs) error {
@@ -17,7 +20,7 @@ func (d *Device) Embedding(a device.EmbeddingArgs) error {
 			continue
 		}
 		p := r % a.Tokens
-		add(dst, src, position[p*n:(p+1)*n])
+		simd.Add(dst, src, position[p*n:(p+1)*n])
 	}
 	return nil
 }
@@ -32,10 +35,10 @@ func (d *Device) EmbeddingGrad(a device.EmbeddingGradArgs) error {
 	dout, table, position := floats(a.DOut), floats(a.DTable), floats(a.DPosition)
 	for r, i := range a.Index.Int32s()[:rows] {
 		src := dout[r*n : (r+1)*n]
-		addTo(table[int(i)*n:(int(i)+1)*n], src)
+		simd.AddTo(table[int(i)*n:(int(i)+1)*n], src)
 		if position != nil {
 			p := r % a.Tokens
-			addTo(position[p*n:(p+1)*n], src)
+			simd.AddTo(position[p*n:(p+1)*n], src)
 		}
 	}
 	return nil

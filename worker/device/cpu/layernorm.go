@@ -1,8 +1,7 @@
 package cpu
 
 import (
-	"math"
-
+	"github.com/ddprun/ddprun/internal/simd"
 	"github.com/ddprun/ddprun/worker/device"
 )
 
@@ -21,22 +20,15 @@ func (d *Device) LayerNorm(a device.LayerNormArgs) error {
 		row := x[r*n : (r+1)*n]
 		if residual != nil {
 			s := sum[r*n : (r+1)*n]
-			add(s, row, residual[r*n:(r+1)*n])
+			simd.Add(s, row, residual[r*n:(r+1)*n])
 			row = s
 		}
-		mu, variance := meanVar(row)
-		inv := rsqrt(variance, a.Eps)
-		normalize(out[r*n:(r+1)*n], row, mu, inv, gamma, beta)
+		mu, inv := simd.LayerNormRow(out[r*n:(r+1)*n], row, gamma, beta, a.Eps)
 		if mean != nil {
 			mean[r], rstd[r] = mu, inv
 		}
 	}
 	return nil
-}
-
-// rsqrt is 1/sqrt(variance+eps), rounded once.
-func rsqrt(variance, eps float32) float32 {
-	return float32(1 / math.Sqrt(float64(variance)+float64(eps)))
 }
 
 func (c *check) layerNorm(a device.LayerNormArgs) (rows, n int) {
@@ -75,11 +67,10 @@ func (d *Device) LayerNormGrad(a device.LayerNormGradArgs) error {
 	gamma, mean, rstd := floats(a.Gamma), floats(a.Mean), floats(a.Rstd)
 	for r := range rows {
 		lo, hi := r*n, (r+1)*n
-		var add []float32
 		if dsum != nil {
-			add = dsum[lo:hi]
+			copy(dx[lo:hi], dsum[lo:hi])
 		}
-		layerNormGradRow(dx[lo:hi], dout[lo:hi], x[lo:hi], add, gamma, dgamma, dbeta, mean[r], rstd[r])
+		simd.LayerNormBackwardRow(dx[lo:hi], dout[lo:hi], x[lo:hi], mean[r], rstd[r], gamma, dgamma, dbeta, dsum != nil)
 	}
 	return nil
 }
@@ -97,6 +88,9 @@ func (c *check) layerNormGrad(a device.LayerNormGradArgs) (rows, n int) {
 	c.vector("DGamma", a.DGamma, n)
 	c.vector("DBeta", a.DBeta, n)
 	c.apart("DX", a.DX, "X", a.X)
+	if a.DSum != nil {
+		c.apart("DX", a.DX, "DOut", a.DOut)
+	}
 	return rows, n
 }
 

@@ -1,6 +1,9 @@
 package cpu
 
-import "github.com/ddprun/ddprun/worker/device"
+import (
+	"github.com/ddprun/ddprun/internal/simd"
+	"github.com/ddprun/ddprun/worker/device"
+)
 
 // product is a checked matrix product: out [m n] from [m k] x [k n].
 type product struct {
@@ -11,9 +14,10 @@ type product struct {
 // MatMul computes Out = act(A*B + Bias) + Beta*Out, or the product times an
 // activation's derivative.
 func (d *Device) MatMul(a device.MatMulArgs) error {
-	p, err := d.checkMatMul(a)
-	if err != nil || p.m == 0 || p.n == 0 {
-		return err
+	c := d.check("matmul")
+	p := c.matMul(a)
+	if c.err != nil || p.m == 0 || p.n == 0 {
+		return c.err
 	}
 	// The product is made where it is kept: Pre if that is wanted.
 	dst := floats(a.Out)
@@ -29,10 +33,10 @@ func (d *Device) MatMul(a device.MatMulArgs) error {
 	}
 	d.gemm(a.TransA, a.TransB, p.m, p.n, p.k, 1, floats(a.A), width(a.TransA, p.m, p.k), floats(a.B), width(a.TransB, p.k, p.n), beta, dst, p.n)
 	if a.Bias != nil && a.Beta != 0 {
-		addBias(dst, floats(a.Bias))
+		simd.AddBias(dst, floats(a.Bias))
 	}
 	p.finish(dst)
-	return nil
+	return d.failed(c.op)
 }
 
 // finish applies the activation, or the derivative, to the product in dst.
@@ -46,25 +50,10 @@ func (p *product) finish(dst []float32) {
 	}
 }
 
-// gemm is a row-major product; no dimension of the result is 0.
-func (d *Device) gemm(ta, tb bool, m, n, k int, alpha float32, a []float32, lda int, b []float32, ldb int, beta float32, c []float32, ldc int) {
-	if k == 0 {
-		for i := range m {
-			scaleRow(c[i*ldc:i*ldc+n], beta)
-		}
-		return
-	}
-	d.blas.SGEMM(ta, tb, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc)
-}
-
-// scaleRow multiplies by f; 0 clears, whatever was there.
-func scaleRow(x []float32, f float32) {
-	switch f {
-	case 0:
-		clear(x)
-	case 1:
-	default:
-		scale(x, f)
+// fillRows repeats row over dst.
+func fillRows(dst, row []float32) {
+	for len(dst) > 0 {
+		dst = dst[copy(dst, row):]
 	}
 }
 
@@ -76,8 +65,7 @@ func width(trans bool, rows, cols int) int {
 	return cols
 }
 
-func (d *Device) checkMatMul(a device.MatMulArgs) (product, error) {
-	c := d.check("matmul")
+func (c *check) matMul(a device.MatMulArgs) product {
 	p := product{MatMulArgs: a}
 	if c.float("Out", a.Out) && c.float("A", a.A) {
 		p.m, p.n = fold(a.Out)
@@ -99,7 +87,7 @@ func (d *Device) checkMatMul(a device.MatMulArgs) (product, error) {
 	c.optMatrix("Pre", a.Pre, p.m, p.n)
 	c.optMatrix("GradAt", a.GradAt, p.m, p.n)
 	c.matMulModes(a)
-	return p, c.err
+	return p
 }
 
 // matMulModes refuses combinations that have no meaning.

@@ -1,8 +1,7 @@
 package cpu
 
 import (
-	"math"
-
+	"github.com/ddprun/ddprun/internal/simd"
 	"github.com/ddprun/ddprun/worker/device"
 )
 
@@ -18,12 +17,13 @@ func (d *Device) SGD(a device.SGDArgs) error {
 	if c.err != nil {
 		return c.err
 	}
+	k := simd.SGDArgs{LR: float64(a.LR), Momentum: float64(a.Mu), WeightDecay: float64(a.WeightDecay), Nesterov: a.Nesterov, First: a.First}
 	for i, p := range a.Params {
-		var momentum []float32
-		if a.Mu != 0 {
-			momentum = floats(a.Momentum[i])
+		if a.Mu == 0 {
+			simd.SGDPlain(floats(p), floats(a.Grads[i]), a.GradScale, k.LR, k.WeightDecay)
+		} else {
+			simd.SGD(floats(p), floats(a.Grads[i]), floats(a.Momentum[i]), a.GradScale, k)
 		}
-		sgdStep(floats(p), floats(a.Grads[i]), momentum, &a)
 	}
 	return nil
 }
@@ -41,23 +41,16 @@ func (d *Device) Adam(a device.AdamArgs) error {
 	if c.err != nil {
 		return c.err
 	}
-	correction1 := 1 - math.Pow(float64(a.Beta1), float64(a.Step))
-	correction2 := 1 - math.Pow(float64(a.Beta2), float64(a.Step))
-	k := adamConst{
-		beta1: a.Beta1, beta2: a.Beta2, eps: a.Eps, gradScale: a.GradScale,
-		stepSize: float32(float64(a.LR) / correction1),
-		rootInv:  float32(1 / math.Sqrt(correction2)),
+	k := simd.AdamArgs{LR: float64(a.LR), Beta1: float64(a.Beta1), Beta2: float64(a.Beta2), Eps: float64(a.Eps), Step: a.Step}
+	step := simd.Adam
+	if a.Decoupled {
+		step = simd.AdamW
 	}
 	for i, p := range a.Params {
-		k.keep, k.l2 = 1, 0
 		if len(a.WeightDecay) > 0 {
-			if a.Decoupled {
-				k.keep = float32(1 - float64(a.LR)*float64(a.WeightDecay[i]))
-			} else {
-				k.l2 = a.WeightDecay[i]
-			}
+			k.WeightDecay = float64(a.WeightDecay[i])
 		}
-		adamStep(floats(p), floats(a.Grads[i]), floats(a.Moment1[i]), floats(a.Moment2[i]), &k)
+		step(floats(p), floats(a.Grads[i]), floats(a.Moment1[i]), floats(a.Moment2[i]), a.GradScale, k)
 	}
 	return nil
 }
@@ -73,7 +66,7 @@ func (d *Device) SumSquares(ts []T) (float64, error) {
 	}
 	var sum float64
 	for _, t := range ts {
-		sum += sumSquares(floats(t))
+		sum += simd.SumSquares(floats(t))
 	}
 	return sum, nil
 }

@@ -1,5 +1,7 @@
 package cpu
 
+import "github.com/ddprun/ddprun/internal/simd"
+
 // geometry is the shape of a convolution.
 type geometry struct {
 	batch, in, height, width int // of X
@@ -60,7 +62,7 @@ func (g geometry) scatter(x, buf []float32) {
 		}
 		src, dst := buf[at+x0:at+x1], x[plane+y*g.width:]
 		if g.stride == 1 {
-			addTo(dst[from:from+len(src)], src)
+			simd.AddTo(dst[from:from+len(src)], src)
 			return
 		}
 		for _, v := range src {
