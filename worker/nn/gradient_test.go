@@ -192,7 +192,7 @@ func TestGradients(t *testing.T) {
 		{"activation twice", []job.Layer{lin("a", 5, 8), {Op: "relu"}, {Op: "relu"}, lin("b", 8, 3)}, Source{Features: []int{5}}},
 		{"dropout", []job.Layer{lin("a", 5, 8), {Op: "dropout", P: 0.4}, lin("b", 8, 3)}, Source{Features: []int{5}}},
 		{"convolution", []job.Layer{
-			{Op: "conv2d", Name: "c", In: 2, Out: 3, Kernel: 3, Stride: 1, Padding: 1, Bias: true}, {Op: "relu"},
+			{Op: "conv2d", Name: "c", In: 2, Out: 3, Kernel: 3, Stride: 1, Padding: 1, Bias: true}, {Op: "gelu"},
 			{Op: "conv2d", Name: "d", In: 3, Out: 2, Kernel: 3, Stride: 2, Bias: true}, {Op: "flatten"}, lin("a", 8, 3),
 		}, image},
 		{"batch norm", []job.Layer{
