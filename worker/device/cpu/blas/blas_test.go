@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"os"
 	"strings"
 	"sync"
 	"testing"
@@ -240,6 +241,13 @@ func TestThreads(t *testing.T) {
 }
 
 func TestOpen(t *testing.T) {
+	t.Setenv("OPENBLAS_NUM_THREADS", "7")
+	if _, err := Open(Options{Threads: 1}); err != nil {
+		t.Fatal(err)
+	}
+	if v := os.Getenv("OPENBLAS_NUM_THREADS"); v != "7" {
+		t.Errorf("loading left OPENBLAS_NUM_THREADS=%s behind", v)
+	}
 	p, err := Open(Options{})
 	if err != nil {
 		t.Fatal(err)

@@ -4,7 +4,12 @@
 
 package blas
 
-// tile6x16AVX2 adds to a 6x16 tile of c, whose rows are ldc elements apart, the product of k packed columns of a (6 elements each) and k packed rows of b (16 each).
+// tile6x16AVX2 adds to a 6x16 tile of c, whose rows are ldc elements apart, alpha times the product of k packed columns of a (6 elements each) and k packed rows of b (16 each).
 //
 //go:noescape
-func tile6x16AVX2(k int, a *float32, b *float32, c *float32, ldc int)
+func tile6x16AVX2(k int, a *float32, b *float32, c *float32, ldc int, alpha float32)
+
+// transpose8AVX2 copies k columns (a multiple of 8) of eight rows of src, ld elements apart, to k rows of dst, 16 elements apart.
+//
+//go:noescape
+func transpose8AVX2(dst *float32, src *float32, ld int, k int)

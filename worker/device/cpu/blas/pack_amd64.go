@@ -15,15 +15,15 @@ func (p *packed) product(o operands, alpha, beta float32) {
 			w.packB(&o, d, kb, j, nb)
 			for i := 0; i < o.m; i += mBlock {
 				mb := min(mBlock, o.m-i)
-				w.packA(&o, i, mb, d, kb, alpha)
-				w.multiply(&o, i, mb, j, nb, kb)
+				w.packA(&o, i, mb, d, kb)
+				w.multiply(&o, i, mb, j, nb, kb, alpha)
 			}
 		}
 	}
 }
 
-// multiply adds the product of the packed blocks to C from row i, column j.
-func (w *workspace) multiply(o *operands, i, mb, j, nb, kb int) {
+// multiply adds alpha times the product of the packed blocks to C from row i, column j.
+func (w *workspace) multiply(o *operands, i, mb, j, nb, kb int, alpha float32) {
 	for jj := 0; jj < nb; jj += tileCols {
 		b := &w.b[jj*kb]
 		cols := min(tileCols, nb-jj)
@@ -32,11 +32,11 @@ func (w *workspace) multiply(o *operands, i, mb, j, nb, kb int) {
 			rows := min(tileRows, mb-ii)
 			at := (i+ii)*o.ldc + j + jj
 			if rows == tileRows && cols == tileCols {
-				tile6x16AVX2(kb, a, b, &o.c[at], o.ldc)
+				tile6x16AVX2(kb, a, b, &o.c[at], o.ldc, alpha)
 				continue
 			}
 			w.edge = [tileRows * tileCols]float32{}
-			tile6x16AVX2(kb, a, b, &w.edge[0], tileCols)
+			tile6x16AVX2(kb, a, b, &w.edge[0], tileCols, alpha)
 			for r := range rows {
 				c := o.c[at+r*o.ldc:][:cols]
 				for x, v := range w.edge[r*tileCols:][:cols] {
@@ -47,54 +47,63 @@ func (w *workspace) multiply(o *operands, i, mb, j, nb, kb int) {
 	}
 }
 
-// packA copies rows i..i+mb, columns d..d+kb of op(A), times alpha, into
-// panels of six rows, column by column; rows past the end are zero.
-func (w *workspace) packA(o *operands, i, mb, d, kb int, alpha float32) {
+// packA copies rows i..i+mb, columns d..d+kb of op(A) into panels of six rows,
+// column by column; rows past the end are zero.
+func (w *workspace) packA(o *operands, i, mb, d, kb int) {
 	w.a = grown(w.a, (mb+tileRows-1)/tileRows*tileRows*kb)
+	if o.transA {
+		w.packColumns(o.a[d*o.lda+i:], o.lda, mb, kb)
+		return
+	}
 	for ii := 0; ii < mb; ii += tileRows {
 		dst := w.a[ii*kb:][:tileRows*kb]
-		rows := min(tileRows, mb-ii)
-		switch {
-		case o.transA:
-			packColumns(dst, o.a[d*o.lda+i+ii:], o.lda, kb, rows, alpha)
-		case rows == tileRows:
-			packSix(dst, o.a[(i+ii)*o.lda+d:], o.lda, kb, alpha)
-		default:
-			clear(dst)
-			for r := range rows {
-				for p, v := range o.a[(i+ii+r)*o.lda+d:][:kb] {
-					dst[p*tileRows+r] = alpha * v
-				}
+		src := o.a[(i+ii)*o.lda+d:]
+		if mb-ii >= tileRows {
+			packSix(dst, src, o.lda, kb)
+			continue
+		}
+		clear(dst)
+		for r := range mb - ii {
+			for p, v := range src[r*o.lda:][:kb] {
+				dst[p*tileRows+r] = v
 			}
 		}
 	}
 }
 
 // packSix interleaves six rows.
-func packSix(dst, src []float32, ld, kb int, alpha float32) {
+func packSix(dst, src []float32, ld, kb int) {
 	r0, r1, r2 := src[:kb], src[ld:][:kb], src[2*ld:][:kb]
 	r3, r4, r5 := src[3*ld:][:kb], src[4*ld:][:kb], src[5*ld:][:kb]
 	for p := range r0 {
 		q := (*[tileRows]float32)(dst)
-		q[0], q[1], q[2] = alpha*r0[p], alpha*r1[p], alpha*r2[p]
-		q[3], q[4], q[5] = alpha*r3[p], alpha*r4[p], alpha*r5[p]
+		q[0], q[1], q[2], q[3], q[4], q[5] = r0[p], r1[p], r2[p], r3[p], r4[p], r5[p]
 		dst = dst[tileRows:]
 	}
 }
 
-// packColumns copies six neighbours (rows of op(A)) from each of kb rows.
-func packColumns(dst, src []float32, ld, kb, rows int, alpha float32) {
-	for p := range kb {
-		q := (*[tileRows]float32)(dst[p*tileRows:])
-		if rows == tileRows {
-			s := (*[tileRows]float32)(src[p*ld:])
-			q[0], q[1], q[2] = alpha*s[0], alpha*s[1], alpha*s[2]
-			q[3], q[4], q[5] = alpha*s[3], alpha*s[4], alpha*s[5]
-			continue
-		}
-		*q = [tileRows]float32{}
-		for r, v := range src[p*ld:][:rows] {
-			q[r] = alpha * v
+// packColumns packs the block whose columns are rows of src. It takes eight of
+// them at a time across all panels: they then stay in the first-level cache,
+// where rows a power of two apart would evict each other.
+func (w *workspace) packColumns(src []float32, ld, mb, kb int) {
+	const group = 8
+	for from := 0; from < kb; from += group {
+		to := min(kb, from+group)
+		for ii := 0; ii < mb; ii += tileRows {
+			dst := w.a[ii*kb:][from*tileRows : to*tileRows]
+			rows := min(tileRows, mb-ii)
+			if rows < tileRows {
+				clear(dst)
+			}
+			for p := from; p < to; p++ {
+				s := src[p*ld+ii:][:rows]
+				if rows == tileRows {
+					*(*[tileRows]float32)(dst) = *(*[tileRows]float32)(s)
+				} else {
+					copy(dst, s)
+				}
+				dst = dst[tileRows:]
+			}
 		}
 	}
 }
@@ -110,8 +119,8 @@ func (w *workspace) packB(o *operands, d, kb, j, nb int) {
 			clear(dst)
 		}
 		if o.transB {
-			for x := 0; x < cols; x += 4 {
-				interleave(dst[x:], o.b[(j+jj+x)*o.ldb+d:], o.ldb, kb, min(4, cols-x))
+			for x := 0; x < cols; x += 8 {
+				interleave(dst[x:], o.b[(j+jj+x)*o.ldb+d:], o.ldb, kb, min(8, cols-x))
 			}
 			continue
 		}
@@ -126,20 +135,17 @@ func (w *workspace) packB(o *operands, d, kb, j, nb int) {
 	}
 }
 
-// interleave spreads up to four rows of src over columns of a panel.
+// interleave spreads up to eight rows of src over columns of a panel.
 func interleave(dst, src []float32, ld, kb, rows int) {
-	if rows < 4 {
-		for r := range rows {
-			for p, v := range src[r*ld:][:kb] {
-				dst[p*tileCols+r] = v
-			}
-		}
-		return
+	done := 0
+	if rows == 8 && kb >= 8 {
+		done = kb &^ 7
+		transpose8AVX2(&dst[0], &src[0], ld, done)
 	}
-	r0, r1, r2, r3 := src[:kb], src[ld:][:kb], src[2*ld:][:kb], src[3*ld:][:kb]
-	for p := range r0 {
-		q := (*[4]float32)(dst[p*tileCols:])
-		q[0], q[1], q[2], q[3] = r0[p], r1[p], r2[p], r3[p]
+	for r := range rows {
+		for p, v := range src[r*ld:][:kb][done:] {
+			dst[(done+p)*tileCols+r] = v
+		}
 	}
 }
 

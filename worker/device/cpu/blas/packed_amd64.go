@@ -50,7 +50,7 @@ func newPacked() (Provider, error) {
 func (p *packed) Name() string { return "avx2" }
 
 func (p *packed) Describe() string {
-	return "built-in AVX2 kernel (" + hint + " for more speed)"
+	return "built-in AVX2 kernel (" + hint + " to use OpenBLAS)"
 }
 
 func (p *packed) SetThreads(n int) { p.threads.Store(int32(min(max(1, n), 1024))) }
