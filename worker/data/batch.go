@@ -1,0 +1,84 @@
+package data
+
+import "github.com/ddprun/ddprun/worker/tensor"
+
+// Batch is consecutive samples of a rank's order. Its memory goes back to the
+// loader with Release.
+type Batch struct {
+	X       []float32 // [N features...], nil for token data
+	Tokens  []int32   // [N Tokens], nil for features
+	Y       []int32   // [N] labels, or [N Tokens] targets
+	N       int       // samples
+	Indices []int     // their numbers in the set; belongs to the order, not to be changed
+
+	pool *pool
+}
+
+// Release gives the batch's memory back for another batch.
+func (b *Batch) Release() { b.pool.put(b) }
+
+// pool keeps the memory of batches that are not in use. It is bounded by the
+// number of batches that were ever in use at once.
+type pool struct {
+	spec Spec
+	size int // samples of a full batch
+	free chan *Batch
+}
+
+func newPool(spec Spec, size, depth int) *pool {
+	return &pool{spec: spec, size: size, free: make(chan *Batch, depth)}
+}
+
+// get is a batch with room for the samples of indices.
+func (p *pool) get(indices []int) *Batch {
+	var b *Batch
+	select {
+	case b = <-p.free:
+	default:
+		b = p.make()
+	}
+	b.N, b.Indices = len(indices), indices
+	if p.spec.Tokens > 0 {
+		n := b.N * p.spec.Tokens
+		b.Tokens, b.Y = b.Tokens[:n], b.Y[:n]
+		return b
+	}
+	b.X, b.Y = b.X[:b.N*tensor.Count(p.spec.Features)], b.Y[:b.N]
+	return b
+}
+
+func (p *pool) make() *Batch {
+	b := &Batch{pool: p}
+	if p.spec.Tokens > 0 {
+		b.Tokens, b.Y = make([]int32, p.size*p.spec.Tokens), make([]int32, p.size*p.spec.Tokens)
+		return b
+	}
+	b.X, b.Y = make([]float32, p.size*tensor.Count(p.spec.Features)), make([]int32, p.size)
+	return b
+}
+
+func (p *pool) put(b *Batch) {
+	b.Indices = nil
+	select {
+	case p.free <- b:
+	default:
+	}
+}
+
+// fill reads the samples of a batch.
+func (b *Batch) fill(s Set) error {
+	spec := b.pool.spec
+	for k, i := range b.Indices {
+		var err error
+		if t := spec.Tokens; t > 0 {
+			err = s.Read(i, nil, b.Tokens[k*t:(k+1)*t], b.Y[k*t:(k+1)*t])
+		} else {
+			n := len(b.X) / b.N
+			err = s.Read(i, b.X[k*n:(k+1)*n], nil, b.Y[k:k+1])
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
