@@ -109,8 +109,10 @@ func TestShardReportsEveryBadValue(t *testing.T) {
 		want []string
 	}{
 		{nil, []string{"--n is missing", "--world-size is missing"}},
-		{[]string{"--n=x", "--world-size=0", "--rank=-1", "--epoch=1.5", "--seed=99999999999999999999"},
-			[]string{`--n "x" is not`, "--world-size 0 is outside 1..", "--rank -1 is outside 0..", `--epoch "1.5"`, "--seed 99999999999999999999 is outside"}},
+		{
+			[]string{"--n=x", "--world-size=0", "--rank=-1", "--epoch=1.5", "--seed=99999999999999999999"},
+			[]string{`--n "x" is not`, "--world-size 0 is outside 1..", "--rank -1 is outside 0..", `--epoch "1.5"`, "--seed 99999999999999999999 is outside"},
+		},
 		{[]string{"--n=-1", "--world-size=2", "--rank=2"}, []string{"--n -1 is outside 0..", "--rank 2 is outside 0..1 (--world-size 2)"}},
 		{[]string{"--n=9007199254740993", "--world-size=1"}, []string{"--n 9007199254740993 is outside"}},
 		{[]string{"--n=5", "--world-size=1", "stray"}, []string{`unexpected argument "stray"`}},

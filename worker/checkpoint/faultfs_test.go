@@ -38,7 +38,7 @@ type faultFS struct {
 	count   int
 	crashed bool
 	unsaved map[string]bool // files whose content is not synced
-	unnamed map[string]bool // files whose folder is not synced since they were made
+	unnamed map[string]bool // files and folders whose folder is not synced since they were made
 	undo    []rename        // renames whose folder is not synced, oldest first
 	locks   []io.Closer
 }
@@ -112,7 +112,13 @@ func must(err error) {
 }
 
 func (f *faultFS) mkdir(path string) error {
-	return f.do(func() error { return osFS{}.mkdir(path) })
+	return f.do(func() error {
+		if err := (osFS{}).mkdir(path); err != nil {
+			return err
+		}
+		f.unnamed[path] = true
+		return nil
+	})
 }
 
 func (f *faultFS) create(path string) (file syncFile, err error) {
@@ -181,8 +187,9 @@ func (f *faultFS) exchange(a, b string) error {
 	})
 }
 
-// moved follows files into a renamed folder.
+// moved follows files into a renamed folder, whose own name undo looks after.
 func (f *faultFS) moved(from, to string) {
+	delete(f.unnamed, from)
 	for _, set := range []map[string]bool{f.unsaved, f.unnamed} {
 		for path := range set {
 			if rest, ok := strings.CutPrefix(path, from+string(filepath.Separator)); ok {

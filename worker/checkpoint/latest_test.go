@@ -254,6 +254,10 @@ func TestLatestGoesByNumber(t *testing.T) {
 	if err := os.RemoveAll(filepath.Join(dir, "step-100000000")); err != nil {
 		t.Fatal(err)
 	}
+	// As text, this one comes last.
+	if err := os.Rename(filepath.Join(dir, "step-00000900"), filepath.Join(dir, "step-900")); err != nil {
+		t.Fatal(err)
+	}
 	newest := filepath.Join(dir, "step-00001000")
 	past := time.Date(2001, 1, 1, 0, 0, 0, 0, time.UTC)
 	if err := os.Chtimes(newest, past, past); err != nil {

@@ -15,9 +15,9 @@ const staleAfter = 24 * time.Hour
 // Prune removes all but the newest keep checkpoints of dir, and what writers
 // that died left behind; keep < 1 removes left-overs only.
 //
-// The last whole checkpoint is never removed: damaged ones do not count as
-// kept, and older ones are removed only when a kept one was read through and
-// found whole.
+// The last whole checkpoint is never removed: one with a file missing or of the
+// wrong length does not count as kept, and older ones are removed only when a
+// kept one was read through and found whole.
 func Prune(dir string, keep int) error {
 	err := prune(osFS{}, dir, keep)
 	if err != nil {

@@ -3,6 +3,7 @@ package checkpoint
 import (
 	"errors"
 	"fmt"
+	"math/bits"
 	"os"
 	"path/filepath"
 	"slices"
@@ -49,7 +50,8 @@ func TestPruneKeepsTheNewest(t *testing.T) {
 // shows in the sizes and one that only the checksum finds.
 func TestPruneNeverRemovesTheLastWhole(t *testing.T) {
 	all := []int{4, 3, 2, 1}
-	for _, way := range []func(string) error{truncateBy(1), func(p string) error { return flipByte(p, -1) }} {
+	for i, way := range []func(string) error{truncateBy(1), func(p string) error { return flipByte(p, -1) }} {
+		shows := i == 0
 		for mask := range 1 << len(all) {
 			for keep := 1; keep <= 3; keep++ {
 				dir := fastDir(t)
@@ -70,12 +72,25 @@ func TestPruneNeverRemovesTheLastWhole(t *testing.T) {
 				if newest > 0 && (err != nil || !ok || path != want) {
 					t.Errorf("damaged %04b keep %d: %s %v, want %s", mask, keep, path, err, want)
 				}
+				if left := wholeIn(t, dir); shows && left != min(keep, len(all)-bits.OnesCount(uint(mask))) {
+					t.Errorf("damaged %04b keep %d: %d whole ones are left", mask, keep, left)
+				}
 				if left := steps(t, dir); newest == 0 && len(left) != len(all) {
 					t.Errorf("none whole, keep %d: left %v", keep, left)
 				}
 			}
 		}
 	}
+}
+
+func wholeIn(t *testing.T, dir string) (count int) {
+	t.Helper()
+	for _, step := range steps(t, dir) {
+		if Verify(filepath.Join(dir, folderName(step))) == nil {
+			count++
+		}
+	}
+	return count
 }
 
 func TestPruneRemovesOnlyOurLeftovers(t *testing.T) {

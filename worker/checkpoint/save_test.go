@@ -214,6 +214,9 @@ func killPoint(t *testing.T, dir string, c killCase, mode faultMode, at int) boo
 	sys.noExchange = c.noExchange
 	_, err := save(sys, dir, snapshot(c.step, 0.5))
 	reached := sys.count >= at
+	if err == nil && mode != failOp {
+		sys.crash() // right after Save said that all is well
+	}
 	sys.release()
 	place := fmt.Sprintf("operation %d", at)
 	isNew := checkLatest(t, dir, c, place)

@@ -77,8 +77,10 @@ func TestRoundTrip(t *testing.T) {
 func TestReadsForeignFile(t *testing.T) {
 	f := mustOpen(t, "testdata/mlp_digits.init.safetensors")
 	want := []Tensor{
-		{Name: "fc1.weight", Shape: []int{128, 64}}, {Name: "fc1.bias", Shape: []int{128}},
-		{Name: "fc2.weight", Shape: []int{10, 128}}, {Name: "fc2.bias", Shape: []int{10}},
+		{Name: "fc1.weight", Shape: []int{128, 64}},
+		{Name: "fc1.bias", Shape: []int{128}},
+		{Name: "fc2.weight", Shape: []int{10, 128}},
+		{Name: "fc2.bias", Shape: []int{10}},
 	}
 	if err := f.Match(want, false); err != nil {
 		t.Fatal(err)
