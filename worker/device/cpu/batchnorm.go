@@ -97,8 +97,11 @@ func (g channels) channelGrad(a device.BatchNormGradArgs, ch int) {
 	var total, along float64 // sums of dout and of dout times the normalised x
 	for b := range g.batch {
 		at := (b*g.channels + ch) * g.plane
-		s, t := sumAlong(dout[at:at+g.plane], x[at:at+g.plane], mean)
-		total, along = total+s, along+t*rstd
+		centred := dx[at : at+g.plane] // not written yet, so free to use
+		simd.Fill(centred, float32(-mean))
+		simd.AddTo(centred, x[at:at+g.plane])
+		total += float64(simd.Sum(dout[at : at+g.plane]))
+		along += float64(simd.Dot(dout[at:at+g.plane], centred)) * rstd
 	}
 	n := float64(g.batch * g.plane)
 	// dx = gamma*rstd * (dout - total/n - normalised*along/n)
@@ -116,15 +119,6 @@ func (g channels) channelGrad(a device.BatchNormGradArgs, ch int) {
 	}
 	floats(a.DGamma)[ch] += float32(along)
 	floats(a.DBeta)[ch] += float32(total)
-}
-
-// sumAlong is the sum of g and of g*(x-mean).
-func sumAlong(g, x []float32, mean float64) (total, along float64) {
-	for i, v := range g {
-		total += float64(v)
-		along += float64(v) * (float64(x[i]) - mean)
-	}
-	return total, along
 }
 
 // channelsOf wants [batch channels height width] and returns the geometry.

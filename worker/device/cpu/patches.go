@@ -30,9 +30,41 @@ func (g geometry) sample(x T, b int) []float32 {
 
 // patches is the patch matrix of one sample, built in buf.
 func (g geometry) patches(buf, x []float32) []float32 {
-	if g.direct() {
+	switch {
+	case g.direct():
 		return x
+	case g.same():
+		g.shiftIn(buf, x)
+	default:
+		g.gather(buf, x)
 	}
+	return buf
+}
+
+// scatter adds the patch matrix in buf into one sample; buf is spoilt.
+func (g geometry) scatter(x, buf []float32) {
+	if g.same() {
+		g.shiftOut(x, buf)
+		return
+	}
+	g.eachRow(func(at, plane, y, x0, x1, from int) {
+		if x0 >= x1 {
+			return
+		}
+		src, dst := buf[at+x0:at+x1], x[plane+y*g.width:]
+		if g.stride == 1 {
+			simd.AddTo(dst[from:from+len(src)], src)
+			return
+		}
+		for _, v := range src {
+			dst[from] += v
+			from += g.stride
+		}
+	})
+}
+
+// gather fills the patch matrix row by row.
+func (g geometry) gather(buf, x []float32) {
 	g.eachRow(func(at, plane, y, x0, x1, from int) {
 		dst := buf[at : at+g.columns]
 		if x0 >= x1 {
@@ -48,25 +80,6 @@ func (g geometry) patches(buf, x []float32) []float32 {
 		}
 		for i := x0; i < x1; i++ {
 			dst[i] = src[from]
-			from += g.stride
-		}
-	})
-	return buf
-}
-
-// scatter adds the patch matrix in buf into one sample.
-func (g geometry) scatter(x, buf []float32) {
-	g.eachRow(func(at, plane, y, x0, x1, from int) {
-		if x0 >= x1 {
-			return
-		}
-		src, dst := buf[at+x0:at+x1], x[plane+y*g.width:]
-		if g.stride == 1 {
-			simd.AddTo(dst[from:from+len(src)], src)
-			return
-		}
-		for _, v := range src {
-			dst[from] += v
 			from += g.stride
 		}
 	})

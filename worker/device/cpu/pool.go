@@ -16,8 +16,8 @@ const (
 	chunkBytes = 64 << 20 // address space only: untouched pages cost nothing
 	classes    = 400      // enough for every size an int can count
 	// nearClasses is how many larger classes are searched before fresh
-	// memory is carved: a step is an eighth of a power of two, so a block is
-	// lent to a request of at least two thirds of its size.
+	// memory is carved. Steps are an eighth to a sixteenth of the size, so a
+	// block is lent to a request of at least two thirds of it.
 	nearClasses = 4
 )
 
@@ -61,7 +61,9 @@ func (p *pool) storage(n int) (*tensor.Storage, error) {
 
 func (p *pool) release(s *tensor.Storage) {
 	p.mu.Lock()
-	p.stats.Allocated -= s.Bytes()
+	if !p.closed {
+		p.stats.Allocated -= s.Bytes()
+	}
 	p.mu.Unlock()
 	p.put(s.Host())
 }

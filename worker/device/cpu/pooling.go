@@ -1,6 +1,10 @@
 package cpu
 
-import "github.com/ddprun/ddprun/worker/device"
+import (
+	"math"
+
+	"github.com/ddprun/ddprun/worker/device"
+)
 
 // windows is the geometry of a checked pooling.
 type windows struct {
@@ -21,23 +25,14 @@ func (d *Device) Pool(a device.PoolArgs) error {
 	if c.err != nil {
 		return c.err
 	}
-	x, out := floats(a.X), floats(a.Out)
-	var index []int32
-	if a.Max && a.Index != nil {
-		index = a.Index.Int32s()
+	switch {
+	case !a.Max:
+		w.average(floats(a.Out), floats(a.X))
+	case a.Index == nil:
+		w.largest(floats(a.Out), nil, floats(a.X))
+	default:
+		w.largest(floats(a.Out), a.Index.Int32s(), floats(a.X))
 	}
-	w.each(func(at, plane, corner int) {
-		src := x[plane : plane+w.height*w.width]
-		if !a.Max {
-			out[at] = w.sum(src, corner) / float32(w.kernel*w.kernel)
-			return
-		}
-		place := w.largest(src, corner)
-		out[at] = src[place]
-		if index != nil {
-			index[at] = int32(place)
-		}
-	})
 	return nil
 }
 
@@ -53,61 +48,128 @@ func (d *Device) PoolGrad(a device.PoolGradArgs) error {
 	if c.err != nil {
 		return c.err
 	}
-	dx, dout := floats(a.DX), floats(a.DOut)
-	clear(dx)
-	w.each(func(at, plane, corner int) {
-		dst := dx[plane : plane+w.height*w.width]
-		if a.Max {
-			dst[a.Index.Int32s()[at]] += dout[at]
-			return
-		}
-		w.spread(dst, corner, dout[at]/float32(w.kernel*w.kernel))
-	})
+	clear(floats(a.DX))
+	if a.Max {
+		w.place(floats(a.DX), floats(a.DOut), a.Index.Int32s())
+	} else {
+		w.spread(floats(a.DX), floats(a.DOut))
+	}
 	return nil
 }
 
-// each visits the windows: element at of the output has its first element at
-// place corner of the plane that begins at element plane.
-func (w windows) each(visit func(at, plane, corner int)) {
-	at := 0
+// eachLine visits the rows of windows: the outputs from element at on, and the
+// input plane with the place of the first window's first element.
+func (w windows) eachLine(visit func(at int, plane []float32, corner int), x []float32) {
+	size, at := w.height*w.width, 0
 	for p := range w.planes {
 		for row := range w.rows {
-			for col := range w.columns {
-				visit(at, p*w.height*w.width, row*w.stride*w.width+col*w.stride)
-				at++
+			visit(at, x[p*size:(p+1)*size], row*w.stride*w.width)
+			at += w.columns
+		}
+	}
+}
+
+// largest sets out to the windows' largest elements and index, when there is
+// one, to their places.
+func (w windows) largest(out []float32, index []int32, x []float32) {
+	line := w.largestLine
+	if w.kernel == 2 {
+		line = w.largestLine2
+	}
+	places := make([]int32, w.columns)
+	w.eachLine(func(at int, plane []float32, corner int) {
+		if index != nil {
+			places = index[at : at+w.columns]
+		}
+		line(out[at:at+w.columns], places, plane, corner)
+	}, x)
+}
+
+func (w windows) largestLine(out []float32, places []int32, plane []float32, corner int) {
+	for col := range out {
+		place := corner + col*w.stride
+		best, first := plane[place], place
+		for range w.kernel {
+			for i, v := range plane[first : first+w.kernel] {
+				if v > best || v != v {
+					best, place = v, first+i
+				}
+			}
+			first += w.width
+		}
+		out[col], places[col] = best, int32(place)
+	}
+}
+
+// largestLine2 is largestLine for windows of 2 x 2, the usual ones. Which
+// element is the largest cannot be predicted, so it is found without branches:
+// each becomes an integer that is larger for a larger value and, of equal
+// ones, for the earlier place.
+func (w windows) largestLine2(out []float32, places []int32, plane []float32, corner int) {
+	upper, lower := plane[corner:], plane[corner+w.width:]
+	stride, width, x := w.stride, w.width, 0
+	for col := range out {
+		best := max(order(upper[x])<<2|3, order(upper[x+1])<<2|2, order(lower[x])<<2|1, order(lower[x+1])<<2)
+		nth := int(^best & 3)
+		place := x + nth&1 + nth>>1*width
+		out[col], places[col] = upper[place], int32(corner+place)
+		x += stride
+	}
+}
+
+// order maps floats to integers of the same order; both zeros are one, and a
+// NaN is above all.
+func order(v float32) int64 {
+	if v != v {
+		return math.MaxInt32
+	}
+	bits := int32(math.Float32bits(v + 0))
+	return int64(bits ^ bits>>31&math.MaxInt32)
+}
+
+// average sets out to the windows' means.
+func (w windows) average(out, x []float32) {
+	scale := 1 / float32(w.kernel*w.kernel)
+	w.eachLine(func(at int, plane []float32, corner int) {
+		for col := range w.columns {
+			var sum float32
+			first := corner + col*w.stride
+			for range w.kernel {
+				for _, v := range plane[first : first+w.kernel] {
+					sum += v
+				}
+				first += w.width
+			}
+			out[at+col] = sum * scale
+		}
+	}, x)
+}
+
+// spread adds each output's gradient, divided, to all elements of its window.
+func (w windows) spread(dx, dout []float32) {
+	scale := 1 / float32(w.kernel*w.kernel)
+	w.eachLine(func(at int, plane []float32, corner int) {
+		for col := range w.columns {
+			g := dout[at+col] * scale
+			first := corner + col*w.stride
+			for range w.kernel {
+				row := plane[first : first+w.kernel]
+				for i := range row {
+					row[i] += g
+				}
+				first += w.width
 			}
 		}
-	}
+	}, dx)
 }
 
-func (w windows) sum(plane []float32, corner int) float32 {
-	var s float32
-	for y := range w.kernel {
-		for _, v := range plane[corner+y*w.width:][:w.kernel] {
-			s += v
-		}
-	}
-	return s
-}
-
-func (w windows) largest(plane []float32, corner int) int {
-	best := corner
-	for y := range w.kernel {
-		at := corner + y*w.width
-		for i, v := range plane[at:][:w.kernel] {
-			if v > plane[best] || v != v {
-				best = at + i
-			}
-		}
-	}
-	return best
-}
-
-func (w windows) spread(plane []float32, corner int, g float32) {
-	for y := range w.kernel {
-		row := plane[corner+y*w.width:][:w.kernel]
-		for i := range row {
-			row[i] += g
+// place adds each output's gradient to the element it came from.
+func (w windows) place(dx, dout []float32, index []int32) {
+	size, n := w.height*w.width, w.rows*w.columns
+	for p := range w.planes {
+		plane := dx[p*size : (p+1)*size]
+		for i, at := range index[p*n : (p+1)*n] {
+			plane[at] += dout[p*n+i]
 		}
 	}
 }
