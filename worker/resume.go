@@ -61,9 +61,9 @@ func (r *rank) resumeHere() ([]byte, error) {
 		return nil, err
 	}
 	r.report.resumed = path
-	r.log.Info("resumed", zap.String("checkpoint", path), zap.Int("step", c.State.Step), zap.Int("epoch", c.State.Epoch))
+	r.logger().Info("resumed", zap.String("checkpoint", path), zap.Int("step", c.State.Step), zap.Int("epoch", c.State.Epoch))
 	if c.State.JobDigest != r.job.Digest() {
-		r.log.Warn("the job differs from the one the checkpoint was made with in model, data or order of samples", zap.String("checkpoint", path))
+		r.logger().Warn("the job differs from the one the checkpoint was made with in model, data or order of samples", zap.String("checkpoint", path))
 	}
 	return json.Marshal(c.State)
 }
@@ -76,7 +76,7 @@ func (r *rank) findCheckpoint() (string, error) {
 		if !r.saves() && r.job.Checkpoint.Dir == "" {
 			return "", nil
 		}
-		path, _, err := checkpoint.Latest(r.checkpointDir(), func(err error) { r.log.Warn(err.Error()) })
+		path, _, err := checkpoint.Latest(r.checkpointDir(), func(err error) { r.logger().Warn(err.Error()) })
 		return path, err
 	default:
 		return resume, nil

@@ -26,7 +26,6 @@ type Config struct {
 	Backends Backends
 	Log      *zap.Logger
 	Console  io.Writer // what a person sees; used by rank 0 alone
-	Cancel   <-chan struct{}
 }
 
 // rank is the state of one rank.
@@ -47,7 +46,7 @@ type rank struct {
 	order   *sampler.Sampler
 	plan    plan
 	at      position
-	report  *reporter
+	report  *reporter // nil but on rank 0
 	trace   *sampleTrace
 	extra   []float32 // losses of all ranks in the step just done
 	saved   int       // step of the newest checkpoint of this run, -1: none
@@ -73,10 +72,7 @@ func Run(ctx context.Context, cfg Config) (err error) {
 	}
 	r.report.banner(r)
 	// Batches, forward, backward with the exchange of gradients, update.
-	if err := r.train(ctx); err != nil {
-		return err
-	}
-	return r.report.finish()
+	return r.train(ctx)
 }
 
 // meet opens the device and the process group.
@@ -144,3 +140,6 @@ func (r *rank) zeroed(name string, dtype tensor.DType) (*tensor.Tensor, error) {
 	}
 	return t, r.dev.Zero(t)
 }
+
+// logger is the rank's logger with the step it is at.
+func (r *rank) logger() *zap.Logger { return r.log.With(zap.Int("step", r.at.step)) }

@@ -43,6 +43,10 @@ func (r *rank) saveHere() error {
 	if err != nil {
 		return err
 	}
+	// What a resumed run would not repeat must be on disk before the checkpoint.
+	if err := r.report.flush(); err != nil {
+		r.logger().Warn("metrics", zap.Error(err))
+	}
 	path, err := checkpoint.Save(r.checkpointDir(), checkpoint.Snapshot{Model: model, Optimizer: slots, State: checkpoint.State{
 		Step: r.at.step, Epoch: r.at.epoch, Consumed: r.at.consumed, Updates: r.opt.Steps(),
 		WorldSize: r.pg.Size(), BatchSize: r.job.Train.BatchSize, Seed: r.job.Sampler.Seed,
@@ -51,10 +55,10 @@ func (r *rank) saveHere() error {
 	if err != nil {
 		return err
 	}
-	r.log.Info("checkpoint saved", zap.Int("step", r.at.step), zap.String("path", path))
+	r.logger().Info("checkpoint saved", zap.Int("step", r.at.step), zap.String("path", path))
 	if err := checkpoint.Prune(r.checkpointDir(), r.job.Checkpoint.Keep); err != nil {
 		// Old ones that stay cost space, not work.
-		r.log.Warn("old checkpoints were not removed", zap.Error(err))
+		r.logger().Warn("old checkpoints were not removed", zap.Error(err))
 	}
 	return nil
 }
