@@ -19,9 +19,7 @@ type bench struct {
 }
 
 func newBench(b testing.TB) bench {
-	d := open(b, "auto")
-	b.Cleanup(func() { _ = d.Close() })
-	return bench{b, d}
+	return bench{b, open(b, "auto")}
 }
 
 func (b bench) float(shape ...int) device.T {

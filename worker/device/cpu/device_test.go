@@ -1,6 +1,7 @@
 package cpu_test
 
 import (
+	"errors"
 	"runtime"
 	"strings"
 	"sync"
@@ -8,6 +9,7 @@ import (
 
 	"github.com/ddprun/ddprun/worker/device"
 	"github.com/ddprun/ddprun/worker/device/cpu"
+	"github.com/ddprun/ddprun/worker/device/cpu/blas"
 	"github.com/ddprun/ddprun/worker/device/devicetest"
 	"github.com/ddprun/ddprun/worker/tensor"
 )
@@ -26,6 +28,7 @@ func open(t testing.TB, library string) *cpu.Device {
 	if err != nil {
 		t.Skip(err)
 	}
+	t.Cleanup(func() { _ = d.Close() })
 	return d
 }
 
@@ -57,10 +60,51 @@ func TestAllocAligned(t *testing.T) {
 	}
 }
 
+// noProduct multiplies nothing, or fails: what it does is not counted.
+type noProduct struct {
+	blas.Provider
+	err error
+}
+
+func (p noProduct) SGEMM(bool, bool, int, int, int, float32, []float32, int, []float32, int, float32, []float32, int) error {
+	return p.err
+}
+
+// TestProductRefused wants a product's error from the operator, and that the
+// next one starts afresh.
+func TestProductRefused(t *testing.T) {
+	b := bench{t, cpu.NewWith(noProduct{err: errors.New("too large")})}
+	defer func() { b.ok(b.Close()) }()
+	x, qkv, image := b.float(4, 4), b.float(4, 12), b.float(1, 1, 4, 4)
+	for name, op := range map[string]func() error{
+		"matmul": func() error { return b.MatMul(device.MatMulArgs{Out: b.float(4, 4), A: x, B: x}) },
+		"attention": func() error {
+			return b.Attention(device.AttentionArgs{Out: x, QKV: qkv, Batch: 1, Tokens: 4, Heads: 2})
+		},
+		"attention gradient": func() error {
+			return b.AttentionGrad(device.AttentionGradArgs{DQKV: b.float(4, 12), DOut: x, QKV: qkv, Out: x, LSE: b.float(8), Batch: 1, Tokens: 4, Heads: 2})
+		},
+		"conv2d": func() error {
+			return b.Conv2D(device.Conv2DArgs{Out: b.float(1, 1, 4, 4), X: image, Weight: b.float(1, 1, 1, 1), Kernel: 1, Stride: 1})
+		},
+		"conv2d gradient": func() error {
+			return b.Conv2DGrad(device.Conv2DGradArgs{DX: b.float(1, 1, 4, 4), DOut: image, Weight: b.float(1, 1, 1, 1), Kernel: 1, Stride: 1})
+		},
+	} {
+		if err := op(); err == nil || !strings.Contains(err.Error(), name+": too large") {
+			t.Errorf("%s: %v", name, err)
+		}
+		if err := b.Add(x, x, x); err != nil {
+			t.Errorf("%s left its error: %v", name, err)
+		}
+	}
+}
+
 // TestSteadyState runs operators again and again: they must take nothing from
 // the system and nothing from the Go heap.
 func TestSteadyState(t *testing.T) {
-	b := bench{t, open(t, "avx2")}
+	b := bench{t, cpu.NewWith(noProduct{})}
+	defer func() { b.ok(b.Close()) }()
 	qkv, dqkv, out, lse := b.float(128, 48), b.float(128, 48), b.float(128, 16), b.float(2, 2, 64)
 	image, dimage, weight, dweight := b.float(2, 3, 8, 8), b.float(2, 3, 8, 8), b.float(3, 3, 3, 3), b.float(3, 3, 3, 3)
 	w, row, square, square2 := b.float(16), b.float(128), b.float(16, 16), b.float(128, 16)

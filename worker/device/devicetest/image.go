@@ -233,6 +233,23 @@ func testPool(s *suite) {
 	s.ok(s.dev.Pool(a))
 	s.near("equal and NaN", a.Out, []float64{3, math.NaN()})
 	s.equalInts("equal and NaN", a.Index, []int{0, 3})
+	a = device.PoolArgs{
+		Out: s.alloc("out", 1, 1, 1, 1), Index: s.ints("index", []int{0}, 1, 1, 1, 1), Kernel: 3, Stride: 1, Max: true,
+		X: s.upload("x", []float64{3, 1, 2, math.NaN(), 5, 5, 0, 1, 2}, 1, 1, 3, 3),
+	}
+	s.ok(s.dev.Pool(a))
+	s.near("NaN of 3 x 3", a.Out, []float64{math.NaN()})
+	s.equalInts("NaN of 3 x 3", a.Index, []int{3})
+	a.X = s.upload("x", []float64{-3, -1, -2, -4, -1, -1, -7, -1, -2}, 1, 1, 3, 3)
+	s.ok(s.dev.Pool(a))
+	s.near("below zero", a.Out, []float64{-1})
+	s.equalInts("the first of equal elements", a.Index, []int{1})
+	zeros := device.PoolArgs{
+		Out: s.alloc("out", 1, 1, 1, 1), Index: s.ints("index", []int{9}, 1, 1, 1, 1), Kernel: 2, Stride: 2, Max: true,
+		X: s.upload("x", []float64{math.Copysign(0, -1), 0, 0, 0}, 1, 1, 2, 2),
+	}
+	s.ok(s.dev.Pool(zeros))
+	s.equalInts("zeros of both signs are equal", zeros.Index, []int{0})
 }
 
 func constantInts(n, v int) []int {

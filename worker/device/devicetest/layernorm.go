@@ -98,6 +98,12 @@ func testLayerNormGrad(s *suite) {
 		s.nearWithin(name+" dx with dsum", a.DX, twinAdd(dx, sv), tol)
 		s.near(name+" dgamma twice", a.DGamma, twinAdd(dgamma, dgamma))
 		s.near(name+" dbeta twice", a.DBeta, twinAdd(dbeta, dbeta))
+
+		// The residual stream's gradient may be updated where it is.
+		a.DX, a.Accumulate = dsum, false
+		s.ok(s.dev.LayerNormGrad(a))
+		s.nearWithin(name+" dx in dsum", a.DX, twinAdd(dx, sv), tol)
+		s.near(name+" dgamma", a.DGamma, dgamma)
 	}
 }
 
