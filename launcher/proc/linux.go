@@ -106,7 +106,7 @@ func descendants(self int, groups map[int]bool, mark string, all bool, spare int
 		known[p.pid] = true
 		l := Leftover{PID: p.pid, Name: p.name}
 		if groups[p.group] {
-			l.Rank = p.group
+			l.Group = p.group
 		}
 		found = append(found, l)
 	}

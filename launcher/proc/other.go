@@ -21,7 +21,7 @@ func descendants(_ int, groups map[int]bool, _ string, _ bool, _ int) []Leftover
 	var found []Leftover
 	for group := range groups {
 		if syscall.Kill(-group, 0) == nil {
-			found = append(found, Leftover{PID: group, Rank: group})
+			found = append(found, Leftover{PID: group, Group: group})
 		}
 	}
 	return found

@@ -97,20 +97,24 @@ func (s *Supervisor) GuardDone() <-chan struct{} {
 
 // Leftover is a process that outlived the rank it came from.
 type Leftover struct {
-	PID  int
-	Name string // short name as the kernel has it
-	Rank int    // pid of the rank whose group it was in, 0 if it had left
+	PID   int
+	Name  string // short name as the kernel has it
+	Group int    // process group, that is pid of a rank; 0 if it has left them
 }
 
 // killWait is how long the kernel may take to end a process that got KILL; a
 // process in an uninterruptible call takes for ever.
 const killWait = 5 * time.Second
 
-// Terminate asks every descendant to end.
-func (s *Supervisor) Terminate() []Leftover {
+// Terminate asks every descendant to end and returns them. With strays, only
+// those that have left the groups are asked: the others were signalled before,
+// and a second TERM could cut their own clean-up short.
+func (s *Supervisor) Terminate(strays bool) []Leftover {
 	left := s.Descendants()
 	for _, l := range left {
-		_ = syscall.Kill(l.PID, syscall.SIGTERM)
+		if !strays || l.Group == 0 {
+			_ = syscall.Kill(l.PID, syscall.SIGTERM)
+		}
 	}
 	return left
 }
