@@ -122,7 +122,7 @@ func compareWeights(t *testing.T, want, runDir string) {
 		t.Errorf("%d tensors, want %d", g, w)
 	}
 	for _, name := range ref.Names() {
-		a, b := values(t, got, name), values(t, ref, name)
+		a, b := readFloats(t, got, name), readFloats(t, ref, name)
 		for i := range b {
 			if diff := math.Abs(float64(a[i] - b[i])); !(diff <= 1e-3) {
 				t.Errorf("%s[%d] = %g, want %g", name, i, a[i], b[i])
@@ -142,7 +142,7 @@ func openTensors(t *testing.T, path string) *safetensors.File {
 	return f
 }
 
-func values(t *testing.T, f *safetensors.File, name string) []float32 {
+func readFloats(t *testing.T, f *safetensors.File, name string) []float32 {
 	t.Helper()
 	v, err := f.ReadFloat32(name)
 	if err != nil {

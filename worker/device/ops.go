@@ -31,6 +31,8 @@ type MatMulArgs struct {
 	// Pre takes the product before the activation (GELU kinds need it in
 	// backward); nil: not kept.
 	Pre T
+	// Out and Pre must not overlap A, B or each other, nor Out GradAt or Bias.
+	//
 	// GradOf makes the product a gradient: Out = (A*B) * act'(at) where at is
 	// GradAt: the activation's output for ReLU, its input for the GELU kinds.
 	GradOf Activation
@@ -48,7 +50,7 @@ type LayerNormArgs struct {
 
 // LayerNormGradArgs: DX = gradient of the normalised input (X is Sum of the
 // forward) plus DSum when it is there. DGamma and DBeta are overwritten, or
-// added to when Accumulate.
+// added to when Accumulate. DX may be DSum.
 type LayerNormGradArgs struct {
 	DX, DOut, DSum, X T
 	Gamma, Mean, Rstd T
@@ -79,7 +81,7 @@ type CrossEntropyArgs struct {
 	Logits  T // [rows classes]
 	Targets T // int32 [rows]
 	Loss    T // float32 [1]: the sum of -log p[target] is ADDED; nil: not wanted
-	Correct T // int32 [1]: the number of rows whose largest logit is the target's is ADDED; nil: not wanted
+	Correct T // int32 [1]: the number of rows whose largest logit (the first of equal ones) is the target's is ADDED; nil: not wanted
 	DLogits T // gradient: (softmax - onehot)*Scale; may be Logits itself; nil: not wanted
 	Scale   float32
 }
@@ -118,7 +120,8 @@ type Conv2DGradArgs struct {
 
 // BatchNormArgs normalises each channel of [batch channels height width], by
 // the batch's own statistics in training (running ones are then updated with
-// the unbiased variance, as PyTorch does), by the running ones otherwise.
+// the unbiased variance, as PyTorch does), by the running ones otherwise. Out
+// must not be X.
 type BatchNormArgs struct {
 	Out, X                  T
 	Gamma, Beta             T // [channels]
@@ -137,7 +140,8 @@ type BatchNormGradArgs struct {
 }
 
 // PoolArgs pools windows of [batch channels height width]; windows do not
-// reach over the edge.
+// reach over the edge. Of equal values the first counts, a NaN before all. Out
+// must not be X.
 type PoolArgs struct {
 	Out, X         T
 	Index          T // max: int32, like Out: the flat place in its channel's plane; kept for backward
@@ -154,7 +158,9 @@ type PoolGradArgs struct {
 
 // DropoutArgs: each element is dropped with probability P, the rest scaled by
 // 1/(1-P). Which are dropped is a function of Seed, Offset and the element's
-// place alone, so backward runs the same call on the gradient.
+// place alone, so backward runs the same call on the gradient: element i is
+// dropped when word i%4 of Philox4x32-10 (Salmon et al. 2011; key Seed, counter
+// (i/4, Offset), low words first) is below P*2^32.
 type DropoutArgs struct {
 	Out, X       T // may be the same tensor
 	P            float32
