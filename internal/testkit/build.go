@@ -17,9 +17,15 @@ var binaries struct {
 	err  map[string]error
 }
 
-// Binary builds a command of this module, for example "ddprun", and returns the
-// path of the program. The package's TestMain must call Run.
-func Binary(t testing.TB, name string) string {
+// Binary builds ddprun and returns the path of the program. The package's
+// TestMain must call Main.
+func Binary(t testing.TB) string {
+	t.Helper()
+	return Build(t, "ddprun")
+}
+
+// Build is Binary for any command of this module.
+func Build(t testing.TB, name string) string {
 	t.Helper()
 	binaries.Lock()
 	defer binaries.Unlock()
@@ -60,8 +66,8 @@ func build(name string) (string, error) {
 	return path, nil
 }
 
-// Run runs a package's tests and removes what Binary built.
-func Run(m *testing.M) int {
+// Main runs a package's tests and removes what was built for them.
+func Main(m *testing.M) int {
 	code := m.Run()
 	if binaries.dir != "" {
 		_ = os.RemoveAll(binaries.dir)

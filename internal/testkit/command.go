@@ -75,6 +75,13 @@ func (c Command) Run(t testing.TB) Result {
 	return c.Start(t).Wait()
 }
 
+// Run runs a program with a deadline (scaled). The test fails if the deadline
+// passes or if the program leaves processes behind.
+func Run(t testing.TB, timeout time.Duration, name string, args ...string) Result {
+	t.Helper()
+	return Command{Args: append([]string{name}, args...), Timeout: timeout}.Run(t)
+}
+
 // PID is the process id of the command.
 func (p *Process) PID() int { return p.cmd.Process.Pid }
 
@@ -152,7 +159,7 @@ func (p *Process) killAll() {
 	_ = syscall.Kill(-p.PID(), syscall.SIGKILL)
 }
 
-// Code fails the test unless the command ended with code.
+// Want fails the test unless the command ended with code.
 func (r Result) Want(t testing.TB, code int) Result {
 	t.Helper()
 	if r.Code != code {
