@@ -1,0 +1,34 @@
+package job
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// notYet are the values that are part of the schema and will keep their
+// meaning, but that this version cannot run. Whoever builds one takes it out of
+// this list.
+func notYet(key string) []string {
+	switch key {
+	case "precision":
+		return []string{"tf32", "bf16", "fp16"}
+	case "model.type":
+		return []string{"bert", "resnet"}
+	case "data.type":
+		return []string{"image_folder", "npy"}
+	case "ddp.gradient_compression":
+		return []string{"fp16", "bf16"}
+	}
+	return nil
+}
+
+// unsupported says why a value of the schema cannot be had; empty when it can.
+func unsupported(key, value string, words []string) string {
+	later := notYet(key)
+	if !slices.Contains(later, value) {
+		return ""
+	}
+	available := slices.DeleteFunc(slices.Clone(words), func(w string) bool { return slices.Contains(later, w) })
+	return fmt.Sprintf("%s is part of the schema but not available in this version (available: %s)", value, strings.Join(available, ", "))
+}
