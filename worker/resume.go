@@ -61,7 +61,7 @@ func (r *rank) resumeHere() ([]byte, error) {
 		return nil, err
 	}
 	r.report.resumed = path
-	r.logger().Info("resumed", zap.String("checkpoint", path), zap.Int("step", c.State.Step), zap.Int("epoch", c.State.Epoch))
+	r.logger().Info("resumed", zap.String("checkpoint", path), zap.Int("from_step", c.State.Step), zap.Int("epoch", c.State.Epoch))
 	if c.State.JobDigest != r.job.Digest() {
 		r.logger().Warn("the job differs from the one the checkpoint was made with in model, data or order of samples", zap.String("checkpoint", path))
 	}

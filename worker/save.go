@@ -55,7 +55,7 @@ func (r *rank) saveHere() error {
 	if err != nil {
 		return err
 	}
-	r.logger().Info("checkpoint saved", zap.Int("step", r.at.step), zap.String("path", path))
+	r.logger().Info("checkpoint saved", zap.String("path", path))
 	if err := checkpoint.Prune(r.checkpointDir(), r.job.Checkpoint.Keep); err != nil {
 		// Old ones that stay cost space, not work.
 		r.logger().Warn("old checkpoints were not removed", zap.Error(err))

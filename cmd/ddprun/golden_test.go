@@ -52,11 +52,8 @@ type trained struct {
 func train(t *testing.T, jobFile string, flags ...string) trained {
 	t.Helper()
 	logs := t.TempDir()
-	args := append([]string{"--log-dir", logs, "--rdzv-id", "run", jobFile}, flags...)
-	res := testkit.Run(t, time.Minute, testkit.Binary(t), args...)
-	if res.Code != 0 {
-		t.Fatalf("ddprun %v: exit code %d\n%s%s", args, res.Code, res.Stdout, res.Stderr)
-	}
+	args := append([]string{testkit.Binary(t), "--log-dir", logs, "--rdzv-id", "run", jobFile}, flags...)
+	testkit.Command{Args: args, Timeout: time.Minute}.Run(t).Want(t, 0)
 	dir := filepath.Join(logs, "run")
 	log, err := metrics.ReadFile(filepath.Join(dir, "metrics.jsonl"))
 	if err != nil {
