@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"go.uber.org/goleak"
+
+	"github.com/ddprun/ddprun/internal/job"
 )
 
 // slowSet takes a random time for each sample.
@@ -169,8 +171,7 @@ func TestNextEndsWithItsContext(t *testing.T) {
 func BenchmarkLoader(b *testing.B) {
 	for _, workers := range []int{0, 2} {
 		b.Run(fmt.Sprintf("workers %d", workers), func(b *testing.B) {
-			s := &synthetic{n: 1 << 16}
-			s.cfg.Shape, s.cfg.Classes = []int{784}, 10
+			s := newSynthetic(job.Synth{Shape: []int{784}, Classes: 10}, 0, 1<<16)
 			l := NewLoader(s, LoaderConfig{BatchSize: 64, Workers: workers, PrefetchFactor: 2})
 			defer l.Close()
 			ids := order(1 << 16)

@@ -14,6 +14,34 @@ type synthetic struct {
 	cfg   job.Synth
 	first int // number of sample 0
 	n     int
+
+	// A small set is drawn once, at the start: drawing costs more than copying.
+	x         []float32
+	tokens, y []int32
+}
+
+// keepBytes is the size up to which a set counts as small.
+const keepBytes = 16 << 20
+
+// newSynthetic draws the samples of a small set.
+func newSynthetic(c job.Synth, first, n int) *synthetic {
+	s := &synthetic{cfg: c, first: first, n: n}
+	size := tensor.Count(c.Shape)
+	if n*size > keepBytes/4 {
+		return s
+	}
+	if c.Tokens {
+		s.tokens, s.y = make([]int32, n*size), make([]int32, n*size)
+		for i := range n {
+			s.draw(i, nil, s.tokens[i*size:(i+1)*size], s.y[i*size:(i+1)*size])
+		}
+		return s
+	}
+	s.x, s.y = make([]float32, n*size), make([]int32, n)
+	for i := range n {
+		s.draw(i, s.x[i*size:(i+1)*size], nil, s.y[i:i+1])
+	}
+	return s
 }
 
 func openSynthetic(d *job.Data) (*Sets, error) {
@@ -21,14 +49,14 @@ func openSynthetic(d *job.Data) (*Sets, error) {
 	if c == nil {
 		return nil, fmt.Errorf("data.synthetic: samples, shape and classes are missing")
 	}
-	all := &synthetic{cfg: *c, n: c.Samples}
+	all := newSynthetic(*c, 0, c.Samples)
 	s := &Sets{}
 	var err error
 	if s.Train, s.Eval, err = split(d, "data.synthetic", all); err != nil {
 		return nil, err
 	}
 	if c.EvalSamples > 0 {
-		s.Eval = &synthetic{cfg: *c, first: c.Samples, n: c.EvalSamples}
+		s.Eval = newSynthetic(*c, c.Samples, c.EvalSamples)
 	}
 	return s, nil
 }
@@ -42,10 +70,24 @@ func (s *synthetic) Spec() Spec {
 	return Spec{Features: s.cfg.Shape}
 }
 
-// Read draws a sample. Features are normal; the label is the class whose mean
+func (s *synthetic) Read(i int, x []float32, tokens, y []int32) error {
+	switch {
+	case s.x != nil:
+		copy(x, s.x[i*len(x):])
+		y[0] = s.y[i]
+	case s.tokens != nil:
+		copy(tokens, s.tokens[i*len(tokens):])
+		copy(y, s.y[i*len(y):])
+	default:
+		s.draw(i, x, tokens, y)
+	}
+	return nil
+}
+
+// draw makes a sample. Features are normal; the label is the class whose mean
 // was added to them, so that there is something to learn. Tokens count upwards
 // from a random start with a random stride.
-func (s *synthetic) Read(i int, x []float32, tokens, y []int32) error {
+func (s *synthetic) draw(i int, x []float32, tokens, y []int32) {
 	rng := rand.New(rand.NewPCG(uint64(s.cfg.Seed), uint64(s.first+i)))
 	classes := s.cfg.Classes
 	if s.cfg.Tokens {
@@ -54,7 +96,7 @@ func (s *synthetic) Read(i int, x []float32, tokens, y []int32) error {
 			tokens[k] = int32((at + k*stride) % classes)
 			y[k] = int32((at + (k+1)*stride) % classes)
 		}
-		return nil
+		return
 	}
 	label := rng.IntN(classes)
 	for k := range x {
@@ -62,7 +104,6 @@ func (s *synthetic) Read(i int, x []float32, tokens, y []int32) error {
 	}
 	x[label%tensor.Count(s.cfg.Shape)] += 3
 	y[0] = int32(label)
-	return nil
 }
 
 func (s *synthetic) CheckClasses(classes int) error {
