@@ -34,6 +34,19 @@ static: ## without cgo, and without the dynamic loader
 cuda: ## what the cuda tag adds
 	go build -tags cuda ./...
 
+KERNELS := worker/device/cuda/kernels
+NVCC    ?= nvcc
+NVFLAGS ?= -ccbin g++-11 -ptx -arch=compute_70 -O3 -std=c++17
+
+.PHONY: kernels
+kernels: $(patsubst %.cu,%.ptx,$(wildcard $(KERNELS)/*.cu)) ## compile the CUDA kernels to the PTX that is committed (nvcc 11.8)
+	@cd $(KERNELS) && export LC_ALL=C && for f in *.cu; do \
+	  echo "$$(cat $$(ls *.cuh 2>/dev/null) $$f | sha256sum | cut -d' ' -f1) $$(sha256sum < $${f%.cu}.ptx | cut -d' ' -f1) $${f%.cu}"; \
+	done > kernels.sum
+
+$(KERNELS)/%.ptx: $(KERNELS)/%.cu $(wildcard $(KERNELS)/*.cuh)
+	cd $(KERNELS) && $(NVCC) $(NVFLAGS) $(<F) -o $(@F)
+
 .PHONY: arch
 arch: ## the rules of the house
 	go test -count=1 ./internal/archtest
