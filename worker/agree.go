@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"math"
 
 	"github.com/ddprun/ddprun/collective"
 	"github.com/ddprun/ddprun/internal/exitcode"
@@ -17,6 +18,10 @@ type Failure struct {
 	Message string `json:"message"`
 	Failed  int    `json:"failed"` // ranks that failed
 }
+
+// everyRank, as the number of ranks that failed, is a failure of all, also
+// where there is but one: no rank needs to be named.
+const everyRank = math.MaxInt32
 
 func (f *Failure) Error() string {
 	if f.Failed > 1 {
@@ -35,7 +40,7 @@ func agree(ctx context.Context, g collective.Group, own error) error {
 		if own == nil {
 			return nil
 		}
-		return &Failure{Code: exitcode.Of(own), Message: own.Error(), Failed: 2}
+		return &Failure{Code: exitcode.Of(own), Message: own.Error(), Failed: everyRank}
 	}
 	var text []byte
 	if own != nil {

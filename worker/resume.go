@@ -35,6 +35,9 @@ func (r *rank) resume(ctx context.Context) error {
 	r.at = position{step: s.Step, epoch: s.Epoch, consumed: s.Consumed}
 	r.saved = s.Step
 	r.opt.SetSteps(s.Updates)
+	if err := r.planRest(); err != nil {
+		return err
+	}
 	return r.shareOptimizer(ctx)
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"path/filepath"
+	"slices"
 
 	"go.uber.org/zap"
 
@@ -42,6 +43,11 @@ func (r *rank) saveHere() error {
 	slots, err := snapshot(r.dev, r.opt.State())
 	if err != nil {
 		return err
+	}
+	for _, t := range slices.Concat(model, slots) {
+		if at := firstNonFinite(t.Data); at >= 0 {
+			return fmt.Errorf("step %d: element %d of %s is no finite number: training has diverged, and this state is not saved; lower optimizer.lr or set train.clip_grad_norm", r.at.step, at, t.Name)
+		}
 	}
 	// What a resumed run would not repeat must be on disk before the checkpoint.
 	if err := r.report.flush(); err != nil {

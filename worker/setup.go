@@ -66,10 +66,7 @@ type plan struct {
 
 // planSteps makes the sampler and counts the steps.
 func (r *rank) planSteps() error {
-	s, err := sampler.New(sampler.Config{
-		Length: r.sets.Train.Len(), WorldSize: r.pg.Size(), Rank: r.pg.Rank(),
-		Shuffle: r.job.Sampler.Shuffle, Seed: r.job.Sampler.Seed, DropLast: r.job.Sampler.DropLast,
-	})
+	s, err := sampler.New(r.samplerConfig(r.sets.Train.Len()))
 	if err != nil {
 		return err
 	}
@@ -81,10 +78,43 @@ func (r *rank) planSteps() error {
 	return nil
 }
 
+func (r *rank) samplerConfig(length int) sampler.Config {
+	s := r.job.Sampler
+	return sampler.Config{
+		Length: length, WorldSize: r.pg.Size(), Rank: r.pg.Rank(),
+		Shuffle: s.Shuffle, Seed: s.Seed, DropLast: s.DropLast,
+	}
+}
+
+// planRest counts again what is to be done after a resume: with another number
+// of ranks or another batch size the epochs that are left have another number
+// of steps.
+func (r *rank) planRest() error {
+	rest, err := sampler.New(r.samplerConfig(max(r.sets.Train.Len()-r.at.consumed, 0)))
+	if err != nil {
+		return err
+	}
+	r.plan.total = r.plan.after(r.job, r.at, rest.NumSamples())
+	return nil
+}
+
+// after is the number of steps of the whole run for a run that is at a
+// position with rest samples of a rank left in its epoch.
+func (p plan) after(j *job.Job, at position, rest int) int {
+	t := j.Train
+	switch {
+	case t.Steps > 0:
+		return t.Steps
+	case at.epoch >= t.Epochs:
+		return at.step
+	}
+	return at.step + stepsIn(batchesIn(rest, t.BatchSize, j.Loader.DropLast), t.Accumulate) + (t.Epochs-at.epoch-1)*p.stepsPerEpoch
+}
+
 // planFor counts steps for a rank that has n samples an epoch.
 func planFor(j *job.Job, n int) plan {
 	p := plan{batches: batchesIn(n, j.Train.BatchSize, j.Loader.DropLast)}
-	p.stepsPerEpoch = (p.batches + j.Train.Accumulate - 1) / j.Train.Accumulate
+	p.stepsPerEpoch = stepsIn(p.batches, j.Train.Accumulate)
 	p.total = j.Train.Steps
 	if p.total == 0 {
 		p.total = j.Train.Epochs * p.stepsPerEpoch
@@ -99,3 +129,6 @@ func batchesIn(n, size int, dropLast bool) int {
 	}
 	return (n + size - 1) / size
 }
+
+// stepsIn is the number of steps that batches make; the last may have fewer.
+func stepsIn(batches, accumulate int) int { return (batches + accumulate - 1) / accumulate }

@@ -7,6 +7,7 @@ import (
 	"time"
 	"unsafe"
 
+	"github.com/ddprun/ddprun/internal/exitcode"
 	"github.com/ddprun/ddprun/worker/data"
 	"github.com/ddprun/ddprun/worker/nn"
 	"github.com/ddprun/ddprun/worker/optim"
@@ -52,7 +53,10 @@ func (r *rank) step(ctx context.Context, loader *data.Loader, micros int) (stepS
 	if err := r.reducer.ReadExtra(r.extra); err != nil {
 		return s, err
 	}
-	if err := r.refuseNonFinite(); err != nil {
+	if s.gradNorm, err = r.gradNorm(); err != nil {
+		return s, err
+	}
+	if err := r.refuseNonFinite(s.gradNorm); err != nil {
 		return s, err
 	}
 	err = r.update(&s)
@@ -123,27 +127,39 @@ func (r *rank) upload(b *data.Batch) (nn.Input, *tensor.Tensor, error) {
 	return in, targets, r.dev.Upload(in.X, bytesOf(b.X))
 }
 
+// gradNorm is the norm of all exchanged gradients.
+func (r *rank) gradNorm() (float64, error) {
+	sum, err := r.dev.SumSquares(r.reducer.Grads())
+	return math.Sqrt(sum), err
+}
+
 // update clips and applies the exchanged gradients.
 func (r *rank) update(s *stepStats) error {
-	sum, err := r.dev.SumSquares(r.reducer.Grads())
-	if err != nil {
-		return err
-	}
-	s.gradNorm = math.Sqrt(sum)
 	s.lr = optim.LR(r.job.Schedule, r.job.Optimizer.LR, r.at.step, r.plan.total)
 	return r.opt.Step(s.lr, optim.ClipScale(s.gradNorm, r.job.Train.ClipGradNorm), r.reducer.Unused)
 }
 
-// refuseNonFinite ends the run when a rank's loss is no number any more: from
-// such gradients no update helps, and none of it may reach a checkpoint.
-func (r *rank) refuseNonFinite() error {
+// refuseNonFinite ends the run when a rank's loss or the gradient is no number
+// any more: from there no update helps, and none of it may reach a checkpoint.
+// All ranks see the same numbers, so they agree without a word.
+func (r *rank) refuseNonFinite(norm float64) error {
+	refuse := func(rank int, what string, v float64) error {
+		const help = "lower optimizer.lr, set train.clip_grad_norm, or look for bad samples"
+		text := fmt.Sprintf("step %d: the %s is %v: training has diverged; %s", r.at.step, what, v, help)
+		return &Failure{Rank: rank, Code: exitcode.Failure, Message: text, Failed: everyRank}
+	}
 	for k, l := range r.extra {
-		if math.IsNaN(float64(l)) || math.IsInf(float64(l), 0) {
-			return fmt.Errorf("step %d: the loss of rank %d is %v; lower optimizer.lr, set train.clip_grad_norm, or look for bad samples", r.at.step, k, l)
+		if v := float64(l); !finite(v) {
+			return refuse(k, fmt.Sprintf("loss of rank %d", k), v)
 		}
+	}
+	if !finite(norm) {
+		return refuse(0, "norm of the gradient", norm)
 	}
 	return nil
 }
+
+func finite(v float64) bool { return !math.IsNaN(v) && !math.IsInf(v, 0) }
 
 // dropoutSeed is different for every pass of every rank, and the same when a
 // resumed run repeats the pass.

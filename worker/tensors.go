@@ -1,6 +1,7 @@
 package worker
 
 import (
+	"encoding/binary"
 	"fmt"
 
 	"github.com/ddprun/ddprun/internal/exitcode"
@@ -39,6 +40,18 @@ func snapshot(d device.Device, ts []*tensor.Tensor) ([]safetensors.Tensor, error
 		out = append(out, s)
 	}
 	return out, d.Synchronize()
+}
+
+// firstNonFinite is the place of the first NaN or infinity among float32
+// values, -1 if there is none.
+func firstNonFinite(raw []byte) int {
+	for i := 0; i+4 <= len(raw); i += 4 {
+		const exponent = 0x7f800000
+		if binary.NativeEndian.Uint32(raw[i:])&exponent == exponent {
+			return i / 4
+		}
+	}
+	return -1
 }
 
 // loadTensors fills ts from a file that must have exactly them; nothing is

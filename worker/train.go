@@ -44,6 +44,11 @@ func (r *rank) trainEpoch(ctx context.Context, loader *data.Loader) error {
 		return err
 	}
 	left := batchesIn(len(order), r.job.Train.BatchSize, r.job.Loader.DropLast)
+	if left == 0 {
+		// Resumed with another number of ranks, for whom what is left of the
+		// epoch makes no batch.
+		return r.afterStep(ctx, true)
+	}
 	for left > 0 && r.at.step < r.plan.total {
 		micros := min(r.job.Train.Accumulate, left)
 		s, err := r.step(ctx, loader, micros)
