@@ -5,6 +5,7 @@ import (
 	"io"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -159,10 +160,10 @@ func (v *Verdict) others(b *strings.Builder) {
 		return func(r *Rank) bool { return r.Fate == f && !killed(r) }
 	}
 	fold("stopped by the launcher", fate(policy.Stopped))
-	fold(fmt.Sprintf("killed: still there %v after being asked to end; --shutdown-timeout gives them longer", v.Grace), killed)
+	fold(fmt.Sprintf("killed after %s: the grace was too short for them, --shutdown-timeout lengthens it", seconds(v.Grace)), killed)
 	fold("ended because a peer was lost", fate(policy.Victim))
 	fold("failed after it", fate(policy.Failed))
-	fold("had ended well", fate(policy.Completed))
+	fold("ended with exit code 0", fate(policy.Completed))
 	fold("not started", fate(policy.Absent))
 	if n := len(a.Swept); n > 0 {
 		fmt.Fprintf(b, "  %s left behind by ranks ended (first: %s, pid %d)\n", plural(n, "process", "processes"), a.Swept[0].Name, a.Swept[0].PID)
@@ -231,6 +232,11 @@ func plural(n int, one, many string) string {
 	return fmt.Sprintf("%d %s", n, many)
 }
 
+// seconds writes a duration as people say it.
+func seconds(d time.Duration) string {
+	return strconv.FormatFloat(d.Round(100*time.Millisecond).Seconds(), 'f', -1, 64) + " s"
+}
+
 // WarnLost logs output that could not be written, in one line.
 func WarnLost(log *zap.Logger, lost []logs.Loss) {
 	if len(lost) == 0 {
@@ -247,7 +253,7 @@ func WarnLost(log *zap.Logger, lost []logs.Loss) {
 	log.Warn(fmt.Sprintf("cannot write %s%s: %v; %d bytes lost so far, the ranks go on", lost[0].Name, more, lost[0].Err, bytes))
 }
 
-// lines of JSON want times of one form.
+// stamp is a time as summary.json has it.
 func stamp(t time.Time) string {
 	if t.IsZero() {
 		return ""

@@ -60,6 +60,7 @@ type job struct {
 	verdict Verdict
 
 	cancelled bool // ctx has ended
+	warned    bool // about summary.json
 	done      bool
 }
 
@@ -241,22 +242,22 @@ func (j *job) conclude(err error) {
 
 // tell shows a notice to the user at once.
 func (j *job) tell(n policy.Note) {
-	after := n.After.Round(100 * time.Millisecond)
+	after := seconds(n.After)
 	text := ""
 	switch n.What {
 	case policy.Stopping:
-		text = fmt.Sprintf("stopping, up to %v; Ctrl-C again to kill", after)
+		text = fmt.Sprintf("stopping, up to %s; Ctrl-C again to kill", after)
 	case policy.StillTrying:
-		text = fmt.Sprintf("still stopping, up to %v more; Ctrl-C again to kill", after)
+		text = fmt.Sprintf("still stopping, up to %s more; Ctrl-C again to kill", after)
 	case policy.KilledByUser:
 		text = "killing all ranks"
 	case policy.GraceOver:
-		text = fmt.Sprintf("ranks did not end within %v of being asked: killing them", after)
+		text = fmt.Sprintf("ranks did not end within %s of being asked: killing them", after)
 	case policy.Restarting:
 		a := j.verdict.Last()
 		text = fmt.Sprintf("attempt %d failed (%s)", a.Number, short(a))
-		if after > 0 {
-			text += fmt.Sprintf(", starting again in %v", after)
+		if n.After > 0 {
+			text += ", starting again in " + after
 		} else {
 			text += ", starting again"
 		}

@@ -222,8 +222,8 @@ func TestTermWithTooShortAGrace(t *testing.T) {
 	if v.Code != 143 {
 		t.Errorf("code %d", v.Code)
 	}
-	wantText(t, reportOf(&v), "ranks 0, 1 killed: still there 300ms after being asked to end; --shutdown-timeout")
-	wantText(t, b.stderr(), "did not end within 300ms")
+	wantText(t, reportOf(&v), "ranks 0, 1 killed after 0.3 s: the grace was too short", "--shutdown-timeout")
+	wantText(t, b.stderr(), "did not end within 0.3 s")
 }
 
 func TestSecondCtrlCKills(t *testing.T) {

@@ -75,8 +75,9 @@ func (j *job) summarize() {
 	if err == nil {
 		err = j.dir.replace(summaryName, append(data, '\n'))
 	}
-	if err != nil {
-		j.cfg.Log.Warn("cannot write "+summaryName, zap.Error(err))
+	if err != nil && !j.warned {
+		j.warned = true
+		j.cfg.Log.Warn("cannot write the summary", zap.Error(err))
 	}
 }
 

@@ -32,65 +32,85 @@ type launchFlags struct {
 	monitorInterval, startMethod, eventHandler  string
 }
 
+func newLaunchFlags() *launchFlags {
+	f := &launchFlags{}
+
+	g := f.group("Processes")
+	g.text(&f.nproc, "nproc-per-node", "1", "N", "processes on this node; also auto, cpu or gpu")
+	g.text(&f.nnodes, "nnodes", "1", "N", "nodes of the job, or MIN:MAX; one in this version")
+	g.text(&f.nodeRank, "node-rank", "0", "N", "this node's place, from 0")
+	g.text(&f.role, "role", "default", "NAME", "what ranks see as ROLE_NAME")
+
+	g = f.group("Job files")
+	g.set.StringArrayVar(&f.set, "set", nil, "override a key of the job, as train.epochs=1; may be repeated")
+	g.value("set", "KEY=VALUE")
+	g.text(&f.timeout, "timeout", "", "TIME", "deadline of one collective, such as 90s")
+	g.text(&f.debugBarrier, "debug-barrier", "", "TIME", "name the ranks that do not reach a barrier in time (30s)")
+	g.set.Lookup("debug-barrier").NoOptDefVal = "30s"
+
+	g = f.group("Programs")
+	g.set.BoolVarP(&f.module, "module", "m", false, "run PROGRAM as a Python module (python -m)")
+	g.set.BoolVar(&f.noPython, "no-python", false, "run PROGRAM itself, even if its name ends in .py")
+
+	g = f.group("Failures and stopping")
+	g.text(&f.maxRestarts, "max-restarts", "0", "N", "start the whole job again after a failure, up to N times")
+	g.text(&f.shutdownTimeout, "shutdown-timeout", "30", "TIME", "seconds, or 10m, from asking ranks to end to killing them")
+
+	g = f.group("Output")
+	g.text(&f.logDir, "log-dir", "runs", "FOLDER", "where run directories lie")
+	g.text(&f.rdzvID, "rdzv-id", "", "ID", "run id, the name of its directory (default: name, time, digits)")
+	g.short(&f.redirects, "redirects", "r", "0", "SPEC", "keep off the console: 1 stdout, 2 stderr, 3 both; or RANK:DIGIT,...")
+	g.short(&f.tee, "tee", "t", "0", "SPEC", "show in spite of --redirects, in the same form")
+	g.text(&f.localRanksFilter, "local-ranks-filter", "", "RANKS", "show only these local ranks on the console, as 0,2")
+	g.set.CountVarP(&f.verbose, "verbose", "v", "say more; -vv says most")
+	g.set.Lookup("verbose").DefValue = "" // or help shows "(default 0)"
+	g.set.BoolVar(&f.dryRun, "dry-run", false, "print what would be started, and start nothing")
+
+	g = f.group("Meeting point")
+	g.text(&f.rdzvEndpoint, "rdzv-endpoint", "", "HOST:PORT", "where rank 0 listens (default: loopback, a free port)")
+	g.set.BoolVar(&f.standalone, "standalone", false, "one node and a free port, whatever the environment says")
+	g.text(&f.masterAddr, "master-addr", "", "HOST", "host of --rdzv-endpoint, as older scripts give it")
+	g.text(&f.masterPort, "master-port", "", "PORT", "port of --rdzv-endpoint, as older scripts give it")
+	g.text(&f.rdzvBackend, "rdzv-backend", "", "NAME", "static or c10d; makes no difference")
+	g.text(&f.rdzvConf, "rdzv-conf", "", "K=V,...", "settings of the rendezvous; without effect on one node")
+	g.text(&f.localAddr, "local-addr", "", "ADDRESS", "this node as others see it; without effect on one node")
+
+	g = f.group("Accepted for torchrun's sake, without effect")
+	g.text(&f.monitorInterval, "monitor-interval", "", "SECONDS", "ranks are waited for, not polled")
+	g.text(&f.startMethod, "start-method", "", "NAME", "ranks are programs")
+	g.text(&f.eventHandler, "event-log-handler", "", "NAME", "summary.json has the events")
+	return f
+}
+
 // flagGroup is a paragraph of the help text.
 type flagGroup struct {
 	title string
 	set   *pflag.FlagSet
 }
 
-func newLaunchFlags() *launchFlags {
-	f := &launchFlags{}
-	group := func(title string) *pflag.FlagSet {
-		set := pflag.NewFlagSet(title, pflag.ContinueOnError)
-		set.SortFlags = false
-		f.groups = append(f.groups, flagGroup{title, set})
-		return set
-	}
-	g := group("Processes")
-	g.StringVar(&f.nproc, "nproc-per-node", "1", "processes on this node: a `number`, auto, cpu or gpu")
-	g.StringVar(&f.nnodes, "nnodes", "1", "nodes of the job: `N` or MIN:MAX (one node in this version)")
-	g.StringVar(&f.nodeRank, "node-rank", "0", "`index` of this node")
-	g.StringVar(&f.role, "role", "default", "role `name` that ranks see as ROLE_NAME")
-
-	g = group("Job files")
-	g.StringArrayVar(&f.set, "set", nil, "override a `key=value` of the job file (train.epochs=1); may be repeated")
-	g.StringVar(&f.timeout, "timeout", "", "`deadline` of one collective, such as 90s")
-	g.StringVar(&f.debugBarrier, "debug-barrier", "", "name the ranks that do not reach a barrier within this `time`")
-	g.Lookup("debug-barrier").NoOptDefVal = "30s"
-
-	g = group("Programs")
-	g.BoolVarP(&f.module, "module", "m", false, "run PROGRAM as a Python module (python -m)")
-	g.BoolVar(&f.noPython, "no-python", false, "run PROGRAM itself, even if its name ends in .py")
-
-	g = group("Failures and stopping")
-	g.StringVar(&f.maxRestarts, "max-restarts", "0", "`times` the whole job may be started again after a failure")
-	g.StringVar(&f.shutdownTimeout, "shutdown-timeout", "30", "`seconds` (or 10m) between asking ranks to end and killing them")
-
-	g = group("Output")
-	g.StringVar(&f.logDir, "log-dir", "runs", "`folder` of run directories")
-	g.StringVar(&f.rdzvID, "rdzv-id", "", "`id` of the run and name of its directory (default: name, time and random digits)")
-	g.StringVarP(&f.redirects, "redirects", "r", "0", "streams kept off the console: 0 none, 1 stdout, 2 stderr, 3 both; or `rank:digit,...`")
-	g.StringVarP(&f.tee, "tee", "t", "0", "streams on the console in spite of --redirects, in the same form (`spec`)")
-	g.StringVar(&f.localRanksFilter, "local-ranks-filter", "", "show only these local `ranks` (0,2) on the console")
-	g.CountVarP(&f.verbose, "verbose", "v", "say more; -vv says most")
-	g.Lookup("verbose").DefValue = "" // or help shows "(default 0)"
-	g.BoolVar(&f.dryRun, "dry-run", false, "print what would be started, and start nothing")
-
-	g = group("Meeting point")
-	g.StringVar(&f.rdzvEndpoint, "rdzv-endpoint", "", "`host:port` where rank 0 listens (default on one node: loopback, a free port)")
-	g.BoolVar(&f.standalone, "standalone", false, "one node, whatever the environment says about others")
-	g.StringVar(&f.masterAddr, "master-addr", "", "`host` of --rdzv-endpoint, as older scripts give it")
-	g.StringVar(&f.masterPort, "master-port", "", "`port` of --rdzv-endpoint, as older scripts give it")
-	g.StringVar(&f.rdzvBackend, "rdzv-backend", "", "static or c10d; accepted, makes no difference (`name`)")
-	g.StringVar(&f.rdzvConf, "rdzv-conf", "", "`key=value,...` of the rendezvous; checked, without effect on one node")
-	g.StringVar(&f.localAddr, "local-addr", "", "`address` of this node as peers see it; without effect on one node")
-
-	g = group("Accepted for torchrun's sake, without effect")
-	g.StringVar(&f.monitorInterval, "monitor-interval", "", "`seconds`")
-	g.StringVar(&f.startMethod, "start-method", "", "`name`")
-	g.StringVar(&f.eventHandler, "event-log-handler", "", "`name`")
-	return f
+func (f *launchFlags) group(title string) flagGroup {
+	set := pflag.NewFlagSet(title, pflag.ContinueOnError)
+	set.SortFlags = false
+	f.groups = append(f.groups, flagGroup{title, set})
+	return f.groups[len(f.groups)-1]
 }
+
+// text adds a flag that takes a value, which help calls by the name value.
+func (g flagGroup) text(p *string, name, def, value, usage string) {
+	g.short(p, name, "", def, value, usage)
+}
+
+func (g flagGroup) short(p *string, name, letter, def, value, usage string) {
+	g.set.StringVarP(p, name, letter, def, usage)
+	g.value(name, value)
+}
+
+func (g flagGroup) value(name, value string) {
+	_ = g.set.SetAnnotation(name, valueName, []string{value}) // fails for unknown names only
+}
+
+// valueName is the annotation of a flag that names its value.
+const valueName = "ddprun_value"
 
 // foreign are flags of torchrun that this program does not have, with the
 // reason.

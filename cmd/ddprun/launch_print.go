@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/ddprun/ddprun/launcher"
 )
@@ -109,8 +110,29 @@ func help(root *cobra.Command, f *launchFlags) string {
 	}
 	fmt.Fprintf(&b, "  %-12s %s\n", "completion", "print a completion script for a shell")
 	for _, g := range f.groups {
-		fmt.Fprintf(&b, "\n%s\n%s", g.title, g.set.FlagUsagesWrapped(96))
+		fmt.Fprintf(&b, "\n%s\n", g.title)
+		g.set.VisitAll(func(flag *pflag.Flag) { b.WriteString(flagLine(flag)) })
 	}
 	b.WriteString(helpTail)
 	return b.String()
+}
+
+// flagLine is one flag of the help text.
+func flagLine(flag *pflag.Flag) string {
+	name := "    --" + flag.Name
+	if flag.Shorthand != "" {
+		name = "-" + flag.Shorthand + ", --" + flag.Name
+	}
+	if value := flag.Annotations[valueName]; len(value) == 1 {
+		if flag.NoOptDefVal != "" {
+			name += "[=" + value[0] + "]"
+		} else {
+			name += " " + value[0]
+		}
+	}
+	text := flag.Usage
+	if d := flag.DefValue; d != "" && d != "false" && d != "[]" {
+		text += " (default " + d + ")"
+	}
+	return fmt.Sprintf("  %-31s%s\n", name, text)
 }

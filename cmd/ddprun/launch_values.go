@@ -88,7 +88,7 @@ func (v *values) endpoint(flag, text string) launcher.Endpoint {
 	host, portText, err := net.SplitHostPort(text)
 	port, portErr := strconv.Atoi(portText)
 	switch {
-	case err != nil && strings.Count(text, ":") > 1 && !strings.ContainsAny(text, "[]"):
+	case err != nil && strings.Count(text, ":") > 1 && strings.Trim(strings.ToLower(text), "0123456789abcdef:.") == "":
 		v.bad("--%s is %q: an IPv6 address stands in brackets, [::1]:29500", flag, text)
 	case err != nil || portErr != nil || port < 0 || port > 65535 || len(portText) > 5 || strings.Trim(portText, "0123456789") != "":
 		v.bad("--%s is %q: want HOST:PORT with a port from 0 (any) to 65535", flag, text)

@@ -33,7 +33,8 @@ type Supervisor struct {
 	mu     sync.Mutex
 	closed bool
 	procs  map[int]*Process // by pid, all whose group may have members
-	used   atomic.Bool      // something was started
+	starts atomic.Int64     // processes ever started
+	gone   atomic.Int64     // value of starts when nothing was left of them
 	wait   sync.WaitGroup
 }
 
@@ -78,7 +79,7 @@ func (s *Supervisor) Start(spec Spec) (*Process, error) {
 		return nil, err
 	}
 	s.procs[p.pid] = p
-	s.used.Store(true)
+	s.starts.Add(1)
 	if s.guard != nil {
 		s.guard.add(p.pid)
 	}
@@ -142,6 +143,9 @@ func (s *Supervisor) Await(d time.Duration, hurry <-chan struct{}) bool {
 // Kill sends KILL to every descendant until none is left, and returns those
 // that are still there when the kernel has had time enough.
 func (s *Supervisor) Kill() []Leftover {
+	if s.allGone() {
+		return nil
+	}
 	deadline := time.Now().Add(killWait)
 	for pause := time.Millisecond; ; pause = min(2*pause, 100*time.Millisecond) {
 		for _, p := range s.started() {
@@ -161,15 +165,24 @@ func (s *Supervisor) Kill() []Leftover {
 // Descendants lists the living processes that descend from the started ones,
 // these included.
 func (s *Supervisor) Descendants() []Leftover {
-	if !s.used.Load() {
+	if s.allGone() {
 		return nil
 	}
+	starts := s.starts.Load()
 	groups := map[int]bool{}
 	for _, p := range s.started() {
 		groups[p.pid] = true
 	}
-	return descendants(os.Getpid(), groups, s.mark, s.opts.Exclusive, s.guardPID())
+	found := descendants(os.Getpid(), groups, s.mark, s.opts.Exclusive, s.guardPID())
+	if len(found) == 0 {
+		s.gone.Store(starts)
+	}
+	return found
 }
+
+// allGone says whether nothing can be left: nobody who could start anything was
+// there at the last look, and nothing was started since.
+func (s *Supervisor) allGone() bool { return s.gone.Load() == s.starts.Load() }
 
 // started lists the processes whose groups may have members.
 func (s *Supervisor) started() []*Process {
