@@ -7,9 +7,9 @@ import (
 )
 
 // Limits of a job file. A model of a thousand layers has some ten thousand
-// nodes; aliases can make a small file grow without bound.
+// nodes; aliases could make a small file grow without bound.
 const (
-	maxNodes = 100_000
+	maxNodes = 20_000
 	maxDepth = 32
 )
 
@@ -24,6 +24,9 @@ type expander struct {
 }
 
 func (x *expander) report(n *yaml.Node, key, format string, args ...any) {
+	if x.fatal {
+		return
+	}
 	x.problems = append(x.problems, x.src.problem(n, key, format, args...))
 }
 

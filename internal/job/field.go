@@ -42,7 +42,7 @@ type section struct {
 	finish func(d *decoder, key string)
 }
 
-func (s *section) wants() string { return "a mapping" }
+func (s *section) wants() string { return "a mapping of " + strings.Join(s.keys(), ", ") }
 
 func (s *section) keys() []string {
 	var ks []string
@@ -75,7 +75,7 @@ func (s *section) decode(d *decoder, n *yaml.Node, key string) {
 			d.report(n, key, "has no value: remove it, or write {} for a section without keys")
 			return
 		}
-		d.report(n, key, "wants a mapping of %s, got %s", strings.Join(s.keys(), ", "), describe(n))
+		d.wrong(n, key, s, "")
 		return
 	}
 	for i, f := range s.fields {
@@ -141,7 +141,7 @@ type optional[T any] struct {
 	fields func(*T) *section
 }
 
-func (o optional[T]) wants() string { return "a mapping" }
+func (o optional[T]) wants() string { return o.inner().wants() }
 
 func (o optional[T]) decode(d *decoder, n *yaml.Node, key string) {
 	*o.at = o.fresh()
@@ -149,10 +149,18 @@ func (o optional[T]) decode(d *decoder, n *yaml.Node, key string) {
 }
 
 func (o optional[T]) encode() *yaml.Node {
+	if s := o.present(); s != nil {
+		return s.encode()
+	}
+	return nil
+}
+
+// present is the section of the job at hand, nil when it has none.
+func (o optional[T]) present() *section {
 	if *o.at == nil {
 		return nil
 	}
-	return o.fields(*o.at).encode()
+	return o.fields(*o.at)
 }
 
 // inner is the section, filled with defaults, for whoever reads the schema.

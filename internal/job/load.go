@@ -13,8 +13,9 @@ import (
 	"github.com/ddprun/ddprun/internal/exitcode"
 )
 
-// maxFile is the size of a job file that is still believed to be one.
-const maxFile = 1 << 20
+// maxFile is the size in bytes up to which a file is believed to be a job file.
+// The YAML parser takes some 400 times as much memory for the worst of them.
+const maxFile = 256 << 10
 
 // Load reads a job file, applies overrides of the form key.path=value, fills in
 // defaults and checks everything that can be checked without opening another

@@ -36,6 +36,8 @@ func describe(n *yaml.Node) string {
 	switch {
 	case n.Kind == yaml.MappingNode:
 		return "a mapping"
+	case n.Kind == yaml.SequenceNode && len(n.Content) == 0:
+		return "an empty list"
 	case n.Kind == yaml.SequenceNode:
 		return "a list"
 	case isNull(n):

@@ -3,6 +3,7 @@ package job
 import (
 	"fmt"
 	"slices"
+	"strings"
 )
 
 // shape is what is known of a sample between two layers before any data is
@@ -12,7 +13,16 @@ type shape struct {
 	last int   // the last size, when dims is nil; 0: not known
 }
 
-func (s shape) String() string { return fmt.Sprint(s.dims) }
+func (s shape) String() string {
+	words := make([]string, len(s.dims))
+	for i, d := range s.dims {
+		words[i] = "?"
+		if d > 0 {
+			words[i] = fmt.Sprint(d)
+		}
+	}
+	return "[" + strings.Join(words, " ") + "]"
+}
 
 // end is the size of the last dimension, 0 when it is not known.
 func (s shape) end() int {

@@ -2,6 +2,7 @@ package job
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -17,12 +18,18 @@ func (j *Job) Write(w io.Writer) error {
 	if bad := notText(root); bad != "" {
 		return fmt.Errorf("job: %q is not UTF-8 text and cannot be written to a job file", bad)
 	}
-	enc := yaml.NewEncoder(w)
+	var b bytes.Buffer
+	enc := yaml.NewEncoder(&b)
 	enc.SetIndent(2)
-	if err := enc.Encode(root); err != nil {
+	if err := errors.Join(enc.Encode(root), enc.Close()); err != nil {
 		return fmt.Errorf("job: %w", err)
 	}
-	return enc.Close()
+	if b.Len() > maxFile {
+		// Aliases made a large job out of a small file.
+		return fmt.Errorf("job: written out it has %d bytes, a job file may have %d", b.Len(), maxFile)
+	}
+	_, err := w.Write(b.Bytes())
+	return err
 }
 
 // WriteFile is Write to a file, which it replaces.
