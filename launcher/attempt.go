@@ -160,7 +160,7 @@ func (a *attempt) report(r *rank) (rankenv.Report, bool) {
 	name := filepath.Join(rankName(a.number, r.record.Rank), errorFileName)
 	f, err := a.job.dir.root.Open(name)
 	if err != nil {
-		if !errors.Is(err, fs.ErrNotExist) {
+		if !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, fs.ErrClosed) {
 			a.job.cfg.Log.Warn("error file of a rank", zap.Int("rank", r.record.Rank), zap.Error(err))
 		}
 		return rankenv.Report{}, false

@@ -179,7 +179,7 @@ func (j *job) launch(ctx context.Context, restart int) error {
 	}
 	code := exitcode.Of(err)
 	if code != exitcode.NotFound && code != exitcode.NotExec {
-		return errors.Join(err, j.meet.Leave())
+		return err // conclude closes the attempt
 	}
 	j.todo = append(j.todo, j.step(policy.StartFailed{Rank: rank, Code: code})...)
 	return nil

@@ -22,7 +22,8 @@ type World struct {
 type Rendezvous interface {
 	// Join returns this node's place once the nodes of the attempt have
 	// gathered. attempt is the same on all nodes and never used twice; ranks is
-	// what this node brings. The world's ports and store stay up until Leave.
+	// what this node brings. The world's ports and store stay up until Leave;
+	// when Join fails there is nothing to leave.
 	Join(ctx context.Context, attempt, ranks int) (World, error)
 	// Leave ends the attempt on this node.
 	Leave() error

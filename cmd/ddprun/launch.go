@@ -79,8 +79,8 @@ func isJobFile(name string) bool {
 
 // leftovers decides about rank variables in the launcher's own environment. An
 // earlier shell or an outer launcher has left them, and they are ignored with a
-// warning. But RANK or WORLD_SIZE beside a job file without --nproc-per-node
-// looks like somebody starting the ranks by hand, as one does with python: what
+// warning. But a rank's variables beside a job file without --nproc-per-node
+// look like somebody starting the ranks by hand, as one does with python: what
 // is wrong with the variables is said, and if nothing is, that ddprun starts
 // the ranks itself.
 func (l *launch) leftovers(jobFile string) error {
@@ -88,9 +88,7 @@ func (l *launch) leftovers(jobFile string) error {
 	if len(found) == 0 {
 		return nil
 	}
-	_, rank := os.LookupEnv("RANK")
-	_, world := os.LookupEnv("WORLD_SIZE")
-	if jobFile == "" || l.flags.given("nproc-per-node") || !rank && !world {
+	if jobFile == "" || l.flags.given("nproc-per-node") || !rankenv.ByHand(l.environ) {
 		l.warn("ignored from the environment: %s (ddprun gives each rank its own)", strings.Join(found, ", "))
 		return nil
 	}

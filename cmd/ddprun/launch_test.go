@@ -338,6 +338,20 @@ func TestLauncherKilledWithNine(t *testing.T) {
 	p.Wait().Want(t, 137) // fails if anything carries on
 }
 
+// A container's entry point may start a helper and then become the launcher;
+// the helper is not the launcher's to kill, what ranks left behind is.
+func TestEarlierChildrenAreSpared(t *testing.T) {
+	dir := t.TempDir()
+	cmd := ddprun(t, dir, "--nproc-per-node=1", "sh", "-c", "setsid sleep 300 & exit 0")
+	cmd.Args = append([]string{"sh", "-c", `setsid sh -c 'sleep 1.5; echo > helper' & exec "$@"`, "--"}, cmd.Args...)
+	p := cmd.Start(t)
+	p.Wait().Want(t, 0) // waits for the helper, and fails if the rank's sleep is left
+	testkit.Eventually(t, 20*time.Second, "the helper lives", func() bool {
+		_, err := os.Stat(filepath.Join(dir, "helper"))
+		return err == nil
+	})
+}
+
 // O-12: under nohup a hang-up stays ignored, by launcher and ranks.
 func TestHangUpUnderNohup(t *testing.T) {
 	cmd := ddprun(t, t.TempDir(), "--nproc-per-node=1", "sh", "-c", "echo up; sleep 0.5; kill -HUP $$; echo alive")
@@ -415,7 +429,7 @@ func TestOnATerminal(t *testing.T) {
 	put(t, dir, "count.sh", `n=0; trap 'n=$((n+1)); echo "r$RANK int $n"' INT; echo up $DDPRUN_PROGRESS
 i=0; while [ $i -lt 15 ]; do printf '%d%%\r' $i >&2; sleep 0.1; i=$((i+1)); done; echo end >&2`)
 	line := testkit.Binary(t) + " --nproc-per-node 2 sh count.sh"
-	cmd := testkit.Command{Dir: dir, Args: []string{"sh", "-c", `(sleep 1; printf '\003'; sleep 4) | exec "$0" -qec "$1" /dev/null`, script, line}}
+	cmd := testkit.Command{Dir: dir, Args: []string{"sh", "-c", `(sleep 1; printf '\003'; sleep 2.5) | exec "$0" -qec "$1" /dev/null`, script, line}}
 	r := cmd.Run(t).Want(t, 130)
 	wantParts(t, r.Stdout, "up bar", "r0 int 1", "r1 int 1", "\r\x1b[K", "again to kill")
 	if strings.Contains(r.Stdout, "int 2") {

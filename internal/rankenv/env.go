@@ -77,6 +77,10 @@ func Leftovers(environ []string) []string {
 	return found
 }
 
+// ByHand says whether environ looks like that of a rank that somebody starts by
+// hand, as one does with python: it says which rank, or how many there are.
+func ByHand(environ []string) bool { return has(environ, "RANK") || has(environ, "WORLD_SIZE") }
+
 // Environ returns base with the variables of e in place of any of the same
 // name. Like torchrun it sets OMP_NUM_THREADS to 1 when several ranks share
 // the node and base does not say otherwise, and switches on NCCL's

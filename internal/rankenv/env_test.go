@@ -108,6 +108,14 @@ func TestLeftovers(t *testing.T) {
 	}
 }
 
+func TestByHand(t *testing.T) {
+	for environ, want := range map[string]bool{"RANK=0": true, "WORLD_SIZE=": true, "LOCAL_RANK=0": false, "": false} {
+		if ByHand([]string{"HOME=/h", environ}) != want {
+			t.Errorf("%q: not %v", environ, want)
+		}
+	}
+}
+
 func TestReadReportsEveryFault(t *testing.T) {
 	hand := "MASTER_ADDR=127.0.0.1 MASTER_PORT=29701"
 	for _, c := range []struct {

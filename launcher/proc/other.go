@@ -13,6 +13,8 @@ func rankAttr() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: true
 
 func becomeSubreaper() error { return nil }
 
+func hasChildren() bool { return true }
+
 func renameSelf(string) {}
 
 func maxRSSBytes(ru *syscall.Rusage) int64 { return int64(ru.Maxrss) }

@@ -237,6 +237,13 @@ func TestKillFindsWhatLeftTheGroup(t *testing.T) {
 // A daemon that also dropped its environment is found when every child of this
 // process must be an adopted one.
 func TestExclusiveFindsWhatDroppedItsEnvironment(t *testing.T) {
+	for deadline := time.Now().Add(15 * time.Second); hasChildren(); time.Sleep(time.Millisecond) {
+		var w syscall.WaitStatus // orphans that earlier tests left to this process
+		_, _ = syscall.Wait4(-1, &w, syscall.WNOHANG, nil)
+		if time.Now().After(deadline) {
+			t.Fatal("a child of an earlier test is still there")
+		}
+	}
 	s := supervisor(t, Options{Exclusive: true, Guard: guardCommand()})
 	p, out := startSh(t, s, `setsid env -i sh -c 'echo $$; sleep 300' & wait`)
 	child := pidLine(t, out)
@@ -250,6 +257,20 @@ func TestExclusiveFindsWhatDroppedItsEnvironment(t *testing.T) {
 	case <-s.GuardDone():
 		t.Error("the guard was swept too")
 	default:
+	}
+}
+
+func TestExclusiveIsForProcessesWithoutChildren(t *testing.T) {
+	helper := exec.Command("sleep", "300")
+	if err := helper.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = helper.Process.Kill(); _ = helper.Wait() }()
+	s := supervisor(t, Options{Exclusive: true})
+	p, _ := startSh(t, s, "exit 0")
+	waitDone(t, p)
+	if left := s.Kill(); len(left) != 0 || !alive(helper.Process.Pid) {
+		t.Errorf("left %v, helper alive %v", left, alive(helper.Process.Pid))
 	}
 }
 

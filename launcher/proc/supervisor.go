@@ -19,6 +19,9 @@ type Options struct {
 	Guard []string
 	// Exclusive: this process starts no children but through the supervisor,
 	// so whatever else turns up as its child was adopted and may be killed.
+	// Ignored where that does not follow: for the first process of a container,
+	// which adopts strangers, and for a program that had children before it
+	// was executed ("sidecar & exec ddprun").
 	Exclusive bool
 }
 
@@ -41,6 +44,7 @@ type Supervisor struct {
 // New makes a supervisor. The process becomes the one that adopts orphaned
 // descendants, for good.
 func New(opts Options) (*Supervisor, error) {
+	opts.Exclusive = opts.Exclusive && os.Getpid() != 1 && !hasChildren()
 	if err := becomeSubreaper(); err != nil {
 		return nil, fmt.Errorf("become child subreaper: %w", err)
 	}
