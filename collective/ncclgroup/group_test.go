@@ -1,0 +1,113 @@
+package ncclgroup
+
+import (
+	"context"
+	"sync"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/ddprun/ddprun/collective"
+	"github.com/ddprun/ddprun/collective/collectivetest"
+	"github.com/ddprun/ddprun/collective/store"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// ranks is a set of ranks in this process.
+type ranks struct {
+	server *store.Server
+	world  *fakeWorld
+	devs   []*fakeDevice
+	groups []*group
+	mu     sync.Mutex
+	warned []string
+}
+
+func newStore(t *testing.T) *store.Server {
+	t.Helper()
+	s, err := store.Listen(t.Context(), "127.0.0.1:0", store.NewToken())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.Close() })
+	return s
+}
+
+// start makes a group of size ranks; change may alter each rank's
+// configuration.
+func start(t *testing.T, size int, change func(*Config)) *ranks {
+	t.Helper()
+	rs := &ranks{server: newStore(t), world: newFakeWorld(size), groups: make([]*group, size)}
+	for range size {
+		rs.devs = append(rs.devs, newFakeDevice(t))
+	}
+	errs := make([]error, size)
+	var wg sync.WaitGroup
+	for r := range size {
+		cfg := Config{Rank: r, Size: size, Store: rs.server.Local(), Device: rs.devs[r], Timeout: time.Minute, Warn: rs.warn}
+		if change != nil {
+			change(&cfg)
+		}
+		if err := cfg.complete(); err != nil {
+			t.Fatal(err)
+		}
+		wg.Go(func() {
+			rs.groups[r], errs[r] = open(context.Background(), cfg, &fakeNCCL{version: 22809, path: "fake", dev: rs.devs[r], world: rs.world})
+		})
+	}
+	wg.Wait()
+	for r, err := range errs {
+		if err != nil {
+			t.Fatalf("rank %d: %v", r, err)
+		}
+	}
+	t.Cleanup(rs.close)
+	return rs
+}
+
+func (rs *ranks) warn(text string) {
+	rs.mu.Lock()
+	defer rs.mu.Unlock()
+	rs.warned = append(rs.warned, text)
+}
+
+// close closes all groups together, as collective programs do.
+func (rs *ranks) close() {
+	rs.each(func(_ int, g *group) { _ = g.Close() })
+}
+
+func (rs *ranks) each(f func(r int, g *group)) {
+	var wg sync.WaitGroup
+	for r, g := range rs.groups {
+		wg.Go(func() { f(r, g) })
+	}
+	wg.Wait()
+}
+
+func suite(change func(*Config)) collectivetest.Open {
+	return func(t *testing.T, size int) []collective.Group {
+		if testing.Short() && size > 3 {
+			t.Skip("more ranks than a short run has time for")
+		}
+		rs := start(t, size, change)
+		var gs []collective.Group
+		for _, g := range rs.groups {
+			gs = append(gs, g)
+		}
+		return gs
+	}
+}
+
+func TestSuite(t *testing.T) { collectivetest.Run(t, suite(nil)) }
+
+func TestMissingRank(t *testing.T) {
+	collectivetest.Missing(t, suite(func(c *Config) { c.Timeout = 300 * time.Millisecond }))
+}
+
+func wait(w collective.Work) error {
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	defer cancel()
+	return w.Wait(ctx)
+}
