@@ -22,7 +22,13 @@ const (
 	killPatience = 10 * time.Second
 	// doublePress tells a second Ctrl-C from the same one delivered twice.
 	doublePress = 250 * time.Millisecond
-	maxDelay    = 30 * time.Second
+	// Pauses before restarts keep a job that dies at once from turning the
+	// machine into a fork loop; the budget is what bounds restarts.
+	firstDelay = 100 * time.Millisecond
+	maxDelay   = time.Second
+	// steady is how long an attempt must have run for its failure to be no
+	// part of such a loop.
+	steady = 10 * time.Second
 )
 
 // Settings of a job.
@@ -51,6 +57,8 @@ type Machine struct {
 	deadline time.Duration // of the state, valid if timed
 	timed    bool
 	restarts int
+	quick    int           // attempts in a row that were not steady
+	launched time.Duration // when the attempt began
 
 	fates    []Fate
 	exits    []Exit
@@ -70,7 +78,7 @@ type Machine struct {
 // New makes the machine and its first action.
 func New(set Settings) (*Machine, []Action) {
 	m := &Machine{set: set}
-	return m, m.launch()
+	return m, m.launch(0)
 }
 
 // Deadline is when the machine wants a Tick; false if it does not.
@@ -96,9 +104,12 @@ func (m *Machine) Step(now time.Duration, ev Event) []Action {
 	return nil
 }
 
-func (m *Machine) launch() []Action {
+func (m *Machine) launch(now time.Duration) []Action {
 	n := m.set.Ranks
-	*m = Machine{set: m.set, restarts: m.restarts, fates: make([]Fate, n), exits: make([]Exit, n), live: n, culprit: -1}
+	*m = Machine{
+		set: m.set, restarts: m.restarts, quick: m.quick, launched: now,
+		fates: make([]Fate, n), exits: make([]Exit, n), live: n, culprit: -1,
+	}
 	return []Action{Launch{Restart: m.restarts}}
 }
 
@@ -276,7 +287,7 @@ func (m *Machine) tick(now time.Duration) []Action {
 		m.forced = true
 		return append(m.kill(now), Note{What: GraceOver, After: m.set.Grace})
 	case delaying:
-		return m.relaunch()
+		return m.relaunch(now)
 	}
 	return nil
 }
@@ -308,18 +319,22 @@ func (m *Machine) next(now time.Duration, ev Swept) []Action {
 	if reason != NoReason {
 		return m.finish(RankFailed, m.code, reason)
 	}
-	delay := delayOf(m.restarts + 1)
+	m.quick++
+	if now-m.launched >= steady {
+		m.quick = 0
+	}
+	delay := delayAfter(m.quick)
 	note := Note{What: Restarting, After: delay}
 	if delay == 0 {
-		return append([]Action{note}, m.relaunch()...)
+		return append([]Action{note}, m.relaunch(now)...)
 	}
 	m.until(delaying, now+delay)
 	return []Action{note}
 }
 
-func (m *Machine) relaunch() []Action {
+func (m *Machine) relaunch(now time.Duration) []Action {
 	m.restarts++
-	return m.launch()
+	return m.launch(now)
 }
 
 func (m *Machine) noRestart() Reason {
@@ -332,13 +347,13 @@ func (m *Machine) noRestart() Reason {
 	return NoReason
 }
 
-// delayOf is the pause before restart n: none before the first, which often
-// cures a chance failure, then 1 s, doubled each time, at most maxDelay.
-func delayOf(n int) time.Duration {
+// delayAfter is the pause after n quick failures in a row: none after one,
+// which may be chance, then firstDelay, doubled each time up to maxDelay.
+func delayAfter(n int) time.Duration {
 	if n < 2 {
 		return 0
 	}
-	return min(maxDelay, time.Second<<min(n-2, 10))
+	return min(maxDelay, firstDelay<<min(n-2, 10))
 }
 
 func (m *Machine) finish(kind Kind, code int, reason Reason) []Action {
