@@ -1,6 +1,12 @@
 package data
 
-import "github.com/ddprun/ddprun/worker/tensor"
+import (
+	"errors"
+	"fmt"
+	"sync/atomic"
+
+	"github.com/ddprun/ddprun/worker/tensor"
+)
 
 // Batch is consecutive samples of a rank's order. Its memory goes back to the
 // loader with Release.
@@ -20,13 +26,14 @@ func (b *Batch) Release() { b.pool.put(b) }
 // pool keeps the memory of batches that are not in use. It is bounded by the
 // number of batches that were ever in use at once.
 type pool struct {
-	spec Spec
-	size int // samples of a full batch
-	free chan *Batch
+	spec  Spec
+	width int // float32 features of a sample
+	size  int // samples of a full batch
+	free  chan *Batch
 }
 
 func newPool(spec Spec, size, depth int) *pool {
-	return &pool{spec: spec, size: size, free: make(chan *Batch, depth)}
+	return &pool{spec: spec, width: tensor.Count(spec.Features), size: size, free: make(chan *Batch, depth)}
 }
 
 // get is a batch with room for the samples of indices.
@@ -43,7 +50,7 @@ func (p *pool) get(indices []int) *Batch {
 		b.Tokens, b.Y = b.Tokens[:n], b.Y[:n]
 		return b
 	}
-	b.X, b.Y = b.X[:b.N*tensor.Count(p.spec.Features)], b.Y[:b.N]
+	b.X, b.Y = b.X[:b.N*p.width], b.Y[:b.N]
 	return b
 }
 
@@ -53,11 +60,14 @@ func (p *pool) make() *Batch {
 		b.Tokens, b.Y = make([]int32, p.size*p.spec.Tokens), make([]int32, p.size*p.spec.Tokens)
 		return b
 	}
-	b.X, b.Y = make([]float32, p.size*tensor.Count(p.spec.Features)), make([]int32, p.size)
+	b.X, b.Y = make([]float32, p.size*p.width), make([]int32, p.size)
 	return b
 }
 
 func (p *pool) put(b *Batch) {
+	if b.Indices == nil {
+		return // released before
+	}
 	b.Indices = nil
 	select {
 	case p.free <- b:
@@ -65,16 +75,26 @@ func (p *pool) put(b *Batch) {
 	}
 }
 
-// fill reads the samples of a batch.
-func (b *Batch) fill(s Set) error {
-	spec := b.pool.spec
+// errDropped is what becomes of a batch that nobody waits for any more.
+var errDropped = errors.New("batch is not wanted any more")
+
+// fill reads the samples of a batch. It keeps the number of the one being read
+// in now, and gives up once dropped is set.
+func (b *Batch) fill(s Set, now *atomic.Int64, dropped *atomic.Bool) error {
+	n, width, length := s.Len(), b.pool.width, b.pool.spec.Tokens
 	for k, i := range b.Indices {
+		if dropped.Load() {
+			return errDropped
+		}
+		if i < 0 || i >= n {
+			return fmt.Errorf("loader: there is no sample %d, the set has %d", i, n)
+		}
+		now.Store(int64(i))
 		var err error
-		if t := spec.Tokens; t > 0 {
-			err = s.Read(i, nil, b.Tokens[k*t:(k+1)*t], b.Y[k*t:(k+1)*t])
+		if length > 0 {
+			err = s.Read(i, nil, b.Tokens[k*length:(k+1)*length], b.Y[k*length:(k+1)*length])
 		} else {
-			n := len(b.X) / b.N
-			err = s.Read(i, b.X[k*n:(k+1)*n], nil, b.Y[k:k+1])
+			err = s.Read(i, b.X[k*width:(k+1)*width], nil, b.Y[k:k+1])
 		}
 		if err != nil {
 			return err

@@ -7,14 +7,32 @@ import (
 )
 
 // text is a file in memory whose bytes are the tokens.
-type text []byte
+type text struct {
+	path string
+	b    []byte
+}
 
-func (t text) tokens(dst []int32, at int64) error {
-	for i, b := range t[at : at+int64(len(dst))] {
-		dst[i] = int32(b)
+func (t *text) tokens(in, out []int32, at int64) error {
+	b := t.b[at : at+int64(len(in))+1]
+	for i := range in {
+		in[i], out[i] = int32(b[i]), int32(b[i+1])
 	}
 	return nil
 }
+
+func (t *text) check(classes int) error {
+	if classes >= 256 {
+		return nil
+	}
+	for i, c := range t.b {
+		if int(c) >= classes {
+			return fmt.Errorf("%s has the value %d, the model knows tokens 0 to %d (model.vocab)", t.where(int64(i)), c, classes-1)
+		}
+	}
+	return nil
+}
+
+func (t *text) where(at int64) string { return fmt.Sprintf("%s: byte %d", t.path, at) }
 
 func openBytes(d *job.Data) (*Sets, error) {
 	all, err := readText(d.Path, d.Block)
@@ -38,16 +56,5 @@ func readText(path string, block int) (*blocks, error) {
 	if err != nil {
 		return nil, err
 	}
-	check := func(classes int) error {
-		if classes >= 256 {
-			return nil
-		}
-		for i, c := range b {
-			if int(c) >= classes {
-				return fmt.Errorf("%s: byte %d has the value %d, the model knows tokens 0 to %d (model.vocab)", path, i, c, classes-1)
-			}
-		}
-		return nil
-	}
-	return newBlocks(path, text(b), int64(len(b)), block, check)
+	return newBlocks(path, &text{path, b}, int64(len(b)), block, "bytes")
 }

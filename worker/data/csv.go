@@ -6,10 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math"
-	"slices"
-	"strconv"
-	"unsafe"
 
 	"github.com/ddprun/ddprun/internal/job"
 )
@@ -39,11 +35,13 @@ func (t *table) Read(i int, x []float32, _, y []int32) error {
 func (t *table) CheckClasses(classes int) error {
 	for i, l := range t.labels {
 		if int(l) >= classes {
-			return fmt.Errorf("%s:%d: label %d is out of range: the model's last layer has %d classes, 0 to %d", t.path, t.firstRow+i, l, classes, classes-1)
+			return fmt.Errorf("%s: label %d is out of range: the model's last layer has %d classes, 0 to %d", t.place(i), l, classes, classes-1)
 		}
 	}
 	return nil
 }
+
+func (t *table) place(i int) string { return fmt.Sprintf("%s:%d", t.path, t.firstRow+i) }
 
 func openCSV(d *job.Data) (*Sets, error) {
 	all, err := readCSV(d.Path, d.CSV)
@@ -51,38 +49,77 @@ func openCSV(d *job.Data) (*Sets, error) {
 		return nil, err
 	}
 	s := &Sets{}
-	if s.Train, s.Eval, err = split(d, d.Path, all); err != nil {
+	if s.Train, s.Eval, err = split(d, d.Path, all); err != nil || d.EvalPath == "" {
+		return s, err
+	}
+	eval, err := readCSV(d.EvalPath, d.CSV)
+	if err != nil {
 		return nil, err
 	}
-	if d.EvalPath != "" {
-		eval, err := readCSV(d.EvalPath, d.CSV)
-		if err != nil {
-			return nil, err
-		}
-		if s.Eval, err = rows("data.eval_rows", d.EvalRows, d.EvalPath, eval); err != nil {
-			return nil, err
-		}
-	}
-	return s, nil
+	s.Eval, err = rows("data.eval_rows", d.EvalRows, d.EvalPath, eval)
+	return s, err
 }
 
+// readCSV reads the file twice, first to count: growing a slice to the size of
+// a large table would take up to three times its memory.
 func readCSV(path string, c *job.CSV) (*table, error) {
+	lines, size, err := countLines(path)
+	if err != nil {
+		return nil, err
+	}
 	in, err := openStream(path)
 	if err != nil {
 		return nil, err
 	}
 	defer in.Close()
 	t := &table{path: path, width: c.Features.To - c.Features.From, firstRow: 1}
+	// A value takes two bytes at least: a file of line ends makes no memory.
+	t.features = make([]float32, 0, min(lines*int64(t.width), size/2+int64(t.width)))
+	t.labels = make([]int32, 0, min(lines, size/2+1))
+	if c.Header {
+		t.firstRow = 2
+	}
+	p := rowParser{csv: c, path: path}
+	if err := p.parseAll(in, t); err != nil {
+		return nil, err
+	}
+	if t.Len() == 0 {
+		return nil, fmt.Errorf("%s: there is no sample in it", path)
+	}
+	return t, nil
+}
+
+// countLines counts lines, an unfinished last one too, and bytes.
+func countLines(path string) (lines, size int64, err error) {
+	in, err := openStream(path)
+	if err != nil {
+		return 0, 0, err
+	}
+	defer in.Close()
+	buf := make([]byte, 1<<16)
+	for {
+		n, err := in.Read(buf)
+		lines += int64(bytes.Count(buf[:n], []byte{'\n'}))
+		size += int64(n)
+		if errors.Is(err, io.EOF) {
+			return lines + 1, size, nil
+		}
+		if err != nil {
+			return 0, 0, in.broken(err)
+		}
+	}
+}
+
+// parseAll appends all rows of a file to t.
+func (p *rowParser) parseAll(in *stream, t *table) error {
 	scan := bufio.NewScanner(in)
 	scan.Buffer(make([]byte, 1<<16), maxLine)
-	p := rowParser{csv: c, path: path}
 	for scan.Scan() {
 		p.line++
 		line := bytes.TrimSuffix(scan.Bytes(), []byte("\r"))
 		if p.line == 1 {
 			line = bytes.TrimPrefix(line, []byte("\ufeff"))
-			if c.Header {
-				t.firstRow = 2
+			if p.csv.Header {
 				continue
 			}
 		}
@@ -93,100 +130,14 @@ func readCSV(path string, c *job.CSV) (*table, error) {
 			continue
 		}
 		if err := p.parse(line, t); err != nil {
-			return nil, err
-		}
-	}
-	if err := scan.Err(); err != nil {
-		if errors.Is(err, bufio.ErrTooLong) {
-			return nil, fmt.Errorf("%s:%d: the line is longer than %d bytes; is this a CSV file?", path, p.line+1, maxLine)
-		}
-		return nil, in.broken(err)
-	}
-	if t.Len() == 0 {
-		return nil, fmt.Errorf("%s: there is no sample in it", path)
-	}
-	// Growing has left room that nothing will use.
-	t.features, t.labels = slices.Clip(t.features), slices.Clip(t.labels)
-	return t, nil
-}
-
-// rowParser turns lines into rows and remembers where it is.
-type rowParser struct {
-	csv     *job.CSV
-	path    string
-	line    int
-	blank   int // first empty line so far, 0: none
-	columns int // of the first row
-}
-
-// parse appends one line to t. Fields are separated by commas and may be in
-// double quotes; numbers need no escapes.
-func (p *rowParser) parse(line []byte, t *table) error {
-	if p.blank > 0 {
-		return fmt.Errorf("%s:%d: an empty line in the middle of the table", p.path, p.blank)
-	}
-	label, column := int32(-1), 0
-	for rest, more := line, true; more; column++ {
-		var field []byte
-		field, rest, more = bytes.Cut(rest, []byte(","))
-		isFeature := column >= p.csv.Features.From && column < p.csv.Features.To
-		if !isFeature && column != p.csv.Label {
-			continue
-		}
-		v, err := p.number(field, column)
-		if err != nil {
 			return err
 		}
-		if isFeature {
-			t.features = append(t.features, float32(v*p.csv.Scale))
-		}
-		if column == p.csv.Label {
-			if v < 0 || v > math.MaxInt32 || v != math.Trunc(v) {
-				return fmt.Errorf("%s:%d: column %d: label %q is not a whole number from 0", p.path, p.line, column, field)
-			}
-			label = int32(v)
-		}
 	}
-	if p.columns == 0 {
-		p.columns = column
-		if need := max(p.csv.Features.To, p.csv.Label+1); column < need {
-			return fmt.Errorf("%s:%d: the row has %d columns, data.csv wants columns up to %d", p.path, p.line, column, need-1)
-		}
+	switch err := scan.Err(); {
+	case errors.Is(err, bufio.ErrTooLong):
+		return fmt.Errorf("%s:%d: the line is longer than %d bytes; is this a CSV file?", p.path, p.line+1, maxLine)
+	case err != nil:
+		return in.broken(err)
 	}
-	if column != p.columns {
-		return fmt.Errorf("%s:%d: the row has %d columns, the rows before it have %d", p.path, p.line, column, p.columns)
-	}
-	t.labels = append(t.labels, label)
 	return nil
 }
-
-func (p *rowParser) number(field []byte, column int) (float64, error) {
-	f := bytes.TrimSpace(field)
-	if n := len(f); n >= 2 && f[0] == '"' && f[n-1] == '"' {
-		f = f[1 : n-1]
-	}
-	// ParseFloat keeps no reference to its argument unless it fails.
-	v, err := strconv.ParseFloat(unsafe.String(unsafe.SliceData(f), len(f)), 64)
-	if err != nil {
-		hint := ""
-		if p.line == 1 {
-			hint = "; if the first line names the columns, set data.csv.header: true"
-		}
-		return 0, fmt.Errorf("%s:%d: column %d: %s is not a number%s", p.path, p.line, column, strconv.Quote(shorten(field)), hint)
-	}
-	if math.IsNaN(v) || math.IsInf(v, 0) || math.Abs(v*p.csv.Scale) > math.MaxFloat32 {
-		return 0, fmt.Errorf("%s:%d: column %d: %s is not a finite number", p.path, p.line, column, strconv.Quote(shorten(field)))
-	}
-	return v, nil
-}
-
-// shorten keeps a message readable whatever stands in the file.
-func shorten(field []byte) string {
-	const most = 40
-	if len(field) > most {
-		return string(field[:most]) + "..."
-	}
-	return string(field)
-}
-
-var _ io.Closer = (*stream)(nil)

@@ -2,12 +2,15 @@ package data
 
 import (
 	"bufio"
+	"bytes"
 	"compress/gzip"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"os"
+	"syscall"
 )
 
 // openRegular opens a file that must be a regular one: a FIFO or a device
@@ -16,25 +19,48 @@ func openRegular(path string) (*os.File, int64, error) {
 	if path == "" {
 		return nil, 0, errors.New("data.path: no file is named")
 	}
+	// Looking first keeps devices from being opened at all: some act on it.
 	info, err := os.Stat(path)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		if _, lerr := os.Lstat(path); lerr == nil {
-			return nil, 0, fmt.Errorf("%s: a link to a file that does not exist", path)
-		}
-		return nil, 0, fmt.Errorf("%s: no such file", path)
-	case err != nil:
-		return nil, 0, fmt.Errorf("%s: %w", path, plain(err))
-	case info.IsDir():
-		return nil, 0, fmt.Errorf("%s: a folder, a file is wanted", path)
-	case !info.Mode().IsRegular():
-		return nil, 0, fmt.Errorf("%s: not a regular file (%s)", path, info.Mode().Type())
-	}
-	f, err := os.Open(path)
 	if err != nil {
-		return nil, 0, fmt.Errorf("%s: %w", path, plain(err))
+		return nil, 0, absent(path, err)
+	}
+	if err := regular(path, info); err != nil {
+		return nil, 0, err
+	}
+	// O_NONBLOCK means nothing to a regular file, and keeps a FIFO that took
+	// its place in the meantime from blocking.
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, 0, absent(path, err)
+	}
+	if info, err = f.Stat(); err == nil {
+		err = regular(path, info)
+	}
+	if err != nil {
+		return nil, 0, errors.Join(err, f.Close())
 	}
 	return f, info.Size(), nil
+}
+
+// absent says why a file cannot be opened.
+func absent(path string, err error) error {
+	if !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("%s: %w", path, plain(err))
+	}
+	if to, lerr := os.Readlink(path); lerr == nil {
+		return fmt.Errorf("%s: a link to a file that does not exist, %s", path, to)
+	}
+	return fmt.Errorf("%s: no such file", path)
+}
+
+func regular(path string, info fs.FileInfo) error {
+	switch {
+	case info.IsDir():
+		return fmt.Errorf("%s: a folder, a file is wanted", path)
+	case !info.Mode().IsRegular():
+		return fmt.Errorf("%s: not a regular file (%s)", path, info.Mode().Type())
+	}
+	return nil
 }
 
 // plain takes operation and path off an error whose text will have them anyway.
@@ -51,6 +77,7 @@ type stream struct {
 	io.Reader
 	path string
 	file *os.File
+	size int64 // of the file
 	zip  *gzip.Reader
 }
 
@@ -59,27 +86,67 @@ func openStream(path string) (*stream, error) {
 	if err != nil {
 		return nil, err
 	}
-	if size == 0 {
-		f.Close()
-		return nil, fmt.Errorf("%s: the file is empty", path)
-	}
-	s := &stream{path: path, file: f}
-	in := bufio.NewReaderSize(f, 1<<16)
-	s.Reader = in
-	// The first two bytes tell, not the name (RFC 1952).
-	if head, err := in.Peek(2); err == nil && head[0] == 0x1f && head[1] == 0x8b {
-		if s.zip, err = gzip.NewReader(in); err != nil {
-			f.Close()
-			return nil, fmt.Errorf("%s: begins like gzip, but is not: %w", path, err)
-		}
-		s.Reader = s.zip
+	s := &stream{path: path, file: f, size: size}
+	if err := s.begin(); err != nil {
+		return nil, errors.Join(err, f.Close())
 	}
 	return s, nil
 }
 
+// begin reads the first bytes.
+func (s *stream) begin() error {
+	if s.size == 0 {
+		return fmt.Errorf("%s: the file is empty", s.path)
+	}
+	in := bufio.NewReaderSize(s.file, 1<<16)
+	s.Reader = in
+	// The first two bytes tell, not the name (RFC 1952).
+	head, err := in.Peek(2)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return s.broken(err)
+	}
+	if err != nil || !isGzip(head) {
+		return nil
+	}
+	if s.zip, err = gzip.NewReader(in); err != nil {
+		return fmt.Errorf("%s: begins like gzip, but is not: %w", s.path, err)
+	}
+	s.Reader = s.zip
+	return nil
+}
+
+func isGzip(head []byte) bool { return head[0] == 0x1f && head[1] == 0x8b }
+
+// maxRatio is how many bytes one byte of deflate can become at most: 258 bytes
+// take two bits or more (RFC 1951).
+const maxRatio = 1032
+
+// bound is the most bytes that can come out of the file, whatever it says of
+// itself.
+func (s *stream) bound() int64 {
+	if s.zip != nil {
+		return s.size * maxRatio
+	}
+	return s.size
+}
+
+// guess is how many bytes will probably come out: gzip has their number modulo
+// 2^32 at its end.
+func (s *stream) guess() int64 {
+	if s.zip == nil {
+		return s.size
+	}
+	var tail [4]byte
+	if _, err := s.file.ReadAt(tail[:], s.size-4); err != nil {
+		return 0
+	}
+	return min(int64(binary.LittleEndian.Uint32(tail[:])), s.bound())
+}
+
 // broken says what is wrong when reading failed.
 func (s *stream) broken(err error) error {
-	if s.zip != nil && (errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, gzip.ErrChecksum)) {
+	var p *fs.PathError
+	if s.zip != nil && !errors.As(err, &p) {
 		return fmt.Errorf("%s: the gzip data is cut off or damaged: %w", s.path, err)
 	}
 	return fmt.Errorf("%s: %w", s.path, plain(err))
@@ -94,9 +161,12 @@ func readAll(path string) ([]byte, error) {
 		return nil, err
 	}
 	defer s.Close()
-	b, err := io.ReadAll(s)
-	if err != nil {
+	buf := bytes.NewBuffer(make([]byte, 0, s.guess()+bytes.MinRead))
+	if _, err := buf.ReadFrom(s); err != nil {
 		return nil, s.broken(err)
 	}
-	return b, nil
+	if b := buf.Bytes(); cap(b) > len(b)+len(b)/8+bytes.MinRead {
+		return bytes.Clone(b), nil
+	}
+	return buf.Bytes(), nil
 }

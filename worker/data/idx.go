@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"path/filepath"
+	"slices"
 
 	"github.com/ddprun/ddprun/internal/job"
 )
@@ -18,6 +18,7 @@ const idxUint8 = 0x08
 
 // images is an IDX set in memory; pixels stay bytes until a batch wants them.
 type images struct {
+	path      string // of the images
 	labelPath string
 	shape     []int
 	pixels    []byte
@@ -37,6 +38,8 @@ func (s *images) Read(i int, x []float32, _, y []int32) error {
 	return nil
 }
 
+func (s *images) place(i int) string { return fmt.Sprintf("%s: sample %d", s.path, i) }
+
 func (s *images) CheckClasses(classes int) error {
 	for i, l := range s.labels {
 		if int(l) >= classes {
@@ -47,34 +50,23 @@ func (s *images) CheckClasses(classes int) error {
 }
 
 func openIDX(d *job.Data) (*Sets, error) {
-	if d.IDX == nil {
-		return nil, errors.New("data.idx: images and labels are not named")
-	}
-	in := func(name string) string {
-		if filepath.IsAbs(name) {
-			return name
-		}
-		return filepath.Join(d.Path, name)
-	}
-	all, err := readImages(in(d.IDX.Images), in(d.IDX.Labels), d.IDX)
+	c := d.IDX
+	all, err := readImages(c.Images, c.Labels, c)
 	if err != nil {
 		return nil, err
 	}
 	s := &Sets{}
-	if s.Train, s.Eval, err = split(d, in(d.IDX.Images), all); err != nil {
-		return nil, err
+	if s.Train, s.Eval, err = split(d, c.Images, all); err != nil || c.EvalImages == "" {
+		return s, err
 	}
-	if d.IDX.EvalImages == "" {
-		return s, nil
-	}
-	eval, err := readImages(in(d.IDX.EvalImages), in(d.IDX.EvalLabels), d.IDX)
+	eval, err := readImages(c.EvalImages, c.EvalLabels, c)
 	if err != nil {
 		return nil, err
 	}
-	if fmt.Sprint(eval.shape) != fmt.Sprint(all.shape) {
-		return nil, fmt.Errorf("%s: images of %v, those to train on are %v", in(d.IDX.EvalImages), eval.shape, all.shape)
+	if !slices.Equal(eval.shape, all.shape) {
+		return nil, fmt.Errorf("%s: images of %v, those to train on are %v", c.EvalImages, eval.shape, all.shape)
 	}
-	s.Eval, err = rows("data.eval_rows", d.EvalRows, in(d.IDX.EvalImages), eval)
+	s.Eval, err = rows("data.eval_rows", d.EvalRows, c.EvalImages, eval)
 	return s, err
 }
 
@@ -83,79 +75,132 @@ func readImages(imagePath, labelPath string, c *job.IDX) (*images, error) {
 	if err != nil {
 		return nil, err
 	}
-	if len(dims) < 2 {
-		return nil, fmt.Errorf("%s: has %d dimension, images have samples and at least one more", imagePath, len(dims))
-	}
 	labelDims, labels, err := readIDX(labelPath)
 	if err != nil {
 		return nil, err
 	}
-	if len(labelDims) != 1 {
-		return nil, fmt.Errorf("%s: has %d dimensions, labels have one", labelPath, len(labelDims))
+	if err := checkPair(imagePath, dims, labelPath, labelDims); err != nil {
+		return nil, err
 	}
-	if dims[0] != labelDims[0] {
-		return nil, fmt.Errorf("%s: has %d labels, %s has %d images", labelPath, labelDims[0], imagePath, dims[0])
-	}
-	if dims[0] == 0 {
-		return nil, fmt.Errorf("%s: there is no sample in it", imagePath)
-	}
-	s := &images{labelPath: labelPath, shape: dims[1:], pixels: pixels, labels: labels}
+	s := &images{path: imagePath, labelPath: labelPath, shape: dims[1:], pixels: pixels, labels: labels}
 	for v := range s.value {
 		s.value[v] = float32((float64(v)*c.Scale - c.Mean) / c.Std)
 	}
 	return s, nil
 }
 
+// checkPair compares the dimensions of images with those of their labels.
+func checkPair(imagePath string, dims []int, labelPath string, labels []int) error {
+	switch {
+	case len(dims) < 2:
+		return fmt.Errorf("%s: has %d dimension, images have samples and at least one more; are images and labels swapped?", imagePath, len(dims))
+	case len(labels) != 1:
+		return fmt.Errorf("%s: has %d dimensions, labels have one", labelPath, len(labels))
+	case dims[0] != labels[0]:
+		return fmt.Errorf("%s: has %d labels, %s has %d images", labelPath, labels[0], imagePath, dims[0])
+	case dims[0] == 0:
+		return fmt.Errorf("%s: there is no sample in it", imagePath)
+	case slices.Contains(dims, 0):
+		return fmt.Errorf("%s: its images have no pixels: %v", imagePath, dims)
+	}
+	return nil
+}
+
 // readIDX reads a whole file of bytes and its dimensions.
 func readIDX(path string) ([]int, []byte, error) {
-	in, err := openStream(path)
+	in, dims, size, err := openIDXFile(path)
 	if err != nil {
 		return nil, nil, err
 	}
 	defer in.Close()
-	dims, size, err := idxHeader(in, path)
-	if err != nil {
-		return nil, nil, err
+	data := make([]byte, size)
+	n, err := io.ReadFull(in, data)
+	if err == nil || isEnd(err) {
+		// Whether the file ends here, and whether gzip is content with its end.
+		var more [1]byte
+		var k int
+		if k, err = io.ReadFull(in, more[:]); k == 0 && errors.Is(err, io.EOF) {
+			err = nil
+		}
+		n += k
 	}
-	// The header is not believed: memory grows with what is really there.
-	data, err := io.ReadAll(io.LimitReader(in, size+1))
 	if err != nil {
 		return nil, nil, in.broken(err)
 	}
-	if n := int64(len(data)); n != size {
-		found := fmt.Sprintf("%d bytes", n)
-		if n > size {
-			found = "more"
-		}
-		return nil, nil, fmt.Errorf("%s: its header says %v, which is %d bytes, but %s follow", path, dims, size, found)
+	return dims, data, checkLength(path, dims, size, int64(n))
+}
+
+func isEnd(err error) bool { return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) }
+
+func checkLength(path string, dims []int, want, found int64) error {
+	switch {
+	case found > want:
+		return fmt.Errorf("%s: its header says %v, which is %d bytes, but more follow", path, dims, want)
+	case found < want:
+		return fmt.Errorf("%s: its header says %v, which is %d bytes, but %d bytes follow", path, dims, want, found)
 	}
-	return dims, data, nil
+	return nil
+}
+
+// openIDXFile opens a file and reads its header. The header is not believed:
+// elements that cannot be in the file are refused before there is memory for
+// them.
+func openIDXFile(path string) (*stream, []int, int64, error) {
+	in, err := openStream(path)
+	if err != nil {
+		return nil, nil, 0, err
+	}
+	dims, size, err := idxHeader(in)
+	switch {
+	case err == nil && in.zip == nil:
+		err = checkLength(path, dims, size, in.size-4-4*int64(len(dims)))
+	case err == nil && size > in.bound():
+		err = fmt.Errorf("%s: its header says %v, which is %d bytes: more than %d bytes of gzip can hold", path, dims, size, in.size)
+	}
+	if err != nil {
+		return nil, nil, 0, errors.Join(err, in.Close())
+	}
+	return in, dims, size, nil
 }
 
 // idxHeader reads the dimensions and the number of elements.
-func idxHeader(r io.Reader, path string) ([]int, int64, error) {
+func idxHeader(in *stream) ([]int, int64, error) {
 	var head [4]byte
-	if _, err := io.ReadFull(r, head[:]); err != nil {
-		return nil, 0, fmt.Errorf("%s: shorter than the 4 bytes that an IDX file begins with", path)
+	if err := in.full(head[:], "shorter than the 4 bytes that an IDX file begins with"); err != nil {
+		return nil, 0, err
 	}
 	if head[0] != 0 || head[1] != 0 || head[3] == 0 {
-		return nil, 0, fmt.Errorf("%s: not an IDX file: begins with %x, wanted 0000 08 and the number of dimensions", path, head)
+		return nil, 0, fmt.Errorf("%s: not an IDX file: begins with %x, wanted 000008 and the number of dimensions", in.path, head)
 	}
 	if head[2] != idxUint8 {
-		return nil, 0, fmt.Errorf("%s: its element type is 0x%02x, only bytes (0x08) are read", path, head[2])
+		return nil, 0, fmt.Errorf("%s: its element type is 0x%02x, only bytes (0x08) are read", in.path, head[2])
+	}
+	raw := make([]byte, 4*int(head[3]))
+	if err := in.full(raw, "cut off in its header"); err != nil {
+		return nil, 0, err
 	}
 	dims, size := make([]int, head[3]), int64(1)
 	for i := range dims {
-		var d [4]byte
-		if _, err := io.ReadFull(r, d[:]); err != nil {
-			return nil, 0, fmt.Errorf("%s: cut off in its header", path)
-		}
-		n := int64(binary.BigEndian.Uint32(d[:]))
+		n := int64(binary.BigEndian.Uint32(raw[4*i:]))
 		if n > 0 && size > math.MaxInt64/4/n {
-			return nil, 0, fmt.Errorf("%s: its dimensions are too large", path)
+			return nil, 0, fmt.Errorf("%s: its dimensions are too large", in.path)
 		}
 		dims[i] = int(n)
 		size *= n
 	}
 	return dims, size, nil
+}
+
+// full fills b; short says what is wrong if the file ends before.
+func (s *stream) full(b []byte, short string) error {
+	_, err := io.ReadFull(s, b)
+	switch {
+	case err == nil:
+		return nil
+	case isEnd(err) && s.zip == nil:
+		return fmt.Errorf("%s: %s", s.path, short)
+	case isEnd(err):
+		return fmt.Errorf("%s: %s (unpacked: %w)", s.path, short, err)
+	}
+	return s.broken(err)
 }

@@ -7,11 +7,13 @@ import (
 	"io"
 	"math/rand/v2"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"go.uber.org/goleak"
 
+	"github.com/ddprun/ddprun/internal/exitcode"
 	"github.com/ddprun/ddprun/internal/job"
 )
 
@@ -143,14 +145,35 @@ func TestErrorComesInItsTurn(t *testing.T) {
 	}
 }
 
-func TestTimeoutNamesTheSamples(t *testing.T) {
-	l := NewLoader(slowSet{n: 4, bad: -1, most: time.Second}, LoaderConfig{BatchSize: 4, Workers: 1, PrefetchFactor: 1, Timeout: time.Millisecond})
-	if err := l.Start([]int{3, 0, 1, 2}); err != nil {
+// stuckSet does not return from reading one sample until its gate is closed.
+type stuckSet struct {
+	slowSet
+	stuck int
+	gate  chan struct{}
+}
+
+func (s stuckSet) Read(i int, x []float32, tokens, y []int32) error {
+	if i == s.stuck {
+		<-s.gate
+	}
+	return s.slowSet.Read(i, x, tokens, y)
+}
+
+func TestTimeoutNamesTheSample(t *testing.T) {
+	defer goleak.VerifyNone(t)
+	gate := make(chan struct{})
+	defer close(gate)
+	l := NewLoader(stuckSet{slowSet{n: 4, bad: -1}, 3, gate}, LoaderConfig{BatchSize: 4, Workers: 1, PrefetchFactor: 1, Timeout: 20 * time.Millisecond})
+	if err := l.Start([]int{1, 3, 0, 2}); err != nil {
 		t.Fatal(err)
 	}
 	_, err := l.Next(context.Background())
-	if err == nil || !strings.Contains(err.Error(), "samples 3 ... 2") {
+	if err == nil || !strings.Contains(err.Error(), "still reading sample 3") || exitcode.Of(err) != exitcode.Data {
 		t.Errorf("got %v", err)
+	}
+	// Nothing waits for the sample that is stuck.
+	if again := l.Start([]int{0}); again != err {
+		t.Errorf("Start gives %v", again)
 	}
 	l.Close()
 }
@@ -165,6 +188,142 @@ func TestNextEndsWithItsContext(t *testing.T) {
 	cancel()
 	if _, err := l.Next(ctx); !errors.Is(err, context.Canceled) {
 		t.Errorf("got %v", err)
+	}
+}
+
+func TestCloseDoesNotReadWhatIsNotWanted(t *testing.T) {
+	defer goleak.VerifyNone(t)
+	gate := make(chan struct{})
+	set := &countingSet{stuckSet: stuckSet{slowSet{n: 100, bad: -1}, 0, gate}}
+	l := NewLoader(set, LoaderConfig{BatchSize: 10, Workers: 1, PrefetchFactor: 8})
+	ids := make([]int, 100)
+	for i := range ids {
+		ids[i] = i
+	}
+	if err := l.Start(ids); err != nil {
+		t.Fatal(err)
+	}
+	closed := make(chan struct{})
+	go func() { l.Close(); close(closed) }()
+	for !l.dropped.Load() {
+		time.Sleep(time.Millisecond)
+	}
+	close(gate)
+	<-closed
+	if n := set.reads.Load(); n > 1 {
+		t.Errorf("%d samples read after the loader was closed", n-1)
+	}
+}
+
+// countingSet counts its reads.
+type countingSet struct {
+	stuckSet
+	reads atomic.Int64
+}
+
+func (s *countingSet) Read(i int, x []float32, tokens, y []int32) error {
+	s.reads.Add(1)
+	return s.stuckSet.Read(i, x, tokens, y)
+}
+
+func TestLoaderReadsNoFurtherAheadThanItMay(t *testing.T) {
+	set := &countingSet{stuckSet: stuckSet{slowSet{n: 1000, bad: -1}, -1, nil}}
+	l := NewLoader(set, LoaderConfig{BatchSize: 10, Workers: 3, PrefetchFactor: 2})
+	defer l.Close()
+	if err := l.Start(order(1000)); err != nil {
+		t.Fatal(err)
+	}
+	for taken := int64(1); taken <= 100; taken++ {
+		b, err := l.Next(context.Background())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n := set.reads.Load(); n > 10*(taken+3*2) {
+			t.Fatalf("%d samples read when %d batches of 10 were taken", n, taken)
+		}
+		b.Release()
+	}
+}
+
+func TestClosedLoaderRefuses(t *testing.T) {
+	for _, workers := range []int{0, 2} {
+		l := NewLoader(slowSet{n: 4, bad: -1}, LoaderConfig{BatchSize: 2, Workers: workers})
+		l.Close()
+		l.Close()
+		if err := l.Start([]int{1}); err == nil {
+			t.Error("a closed loader starts")
+		}
+		if _, err := l.Next(context.Background()); err == nil || errors.Is(err, io.EOF) {
+			t.Errorf("a closed loader gives %v", err)
+		}
+	}
+}
+
+func TestSampleThatDoesNotExist(t *testing.T) {
+	for _, workers := range []int{0, 2} {
+		l := NewLoader(slowSet{n: 4, bad: -1}, LoaderConfig{BatchSize: 2, Workers: workers, PrefetchFactor: 1})
+		if err := l.Start([]int{0, 1, 2, 4}); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := l.Next(context.Background()); err != nil {
+			t.Error(err)
+		}
+		if _, err := l.Next(context.Background()); err == nil || !strings.Contains(err.Error(), "no sample 4, the set has 4") {
+			t.Errorf("got %v", err)
+		}
+		l.Close()
+	}
+}
+
+func TestBatchesAreReused(t *testing.T) {
+	l := NewLoader(slowSet{n: 64, bad: -1}, LoaderConfig{BatchSize: 4, Workers: 2, PrefetchFactor: 2})
+	defer l.Close()
+	seen := map[*Batch]bool{}
+	for range 3 {
+		if err := l.Start(order(64)); err != nil {
+			t.Fatal(err)
+		}
+		for {
+			b, err := l.Next(context.Background())
+			if err != nil {
+				break
+			}
+			seen[b] = true
+			b.Release()
+			b.Release() // does no harm
+		}
+	}
+	if len(seen) > 2*2+1 {
+		t.Errorf("%d batches were made, %d can be in use", len(seen), 2*2+1)
+	}
+}
+
+// BenchmarkStep is training with a step of 1 ms: what the loader adds to it.
+func BenchmarkStep(b *testing.B) {
+	const batch, pixels, step = 64, 784, time.Millisecond
+	set := &images{shape: []int{28, 28}, pixels: make([]byte, 4096*pixels), labels: make([]byte, 4096)}
+	ids := order(set.Len())
+	for _, workers := range []int{0, 1, 2, 4} {
+		b.Run(fmt.Sprintf("workers %d", workers), func(b *testing.B) {
+			l := NewLoader(set, LoaderConfig{BatchSize: batch, Workers: workers, PrefetchFactor: 2})
+			defer l.Close()
+			for b.Loop() {
+				got, err := l.Next(context.Background())
+				if errors.Is(err, io.EOF) {
+					err = l.Start(ids)
+					if err == nil {
+						got, err = l.Next(context.Background())
+					}
+				}
+				if err != nil {
+					b.Fatal(err)
+				}
+				for begin := time.Now(); time.Since(begin) < step; {
+				}
+				got.Release()
+			}
+			b.ReportMetric(float64(b.Elapsed()-time.Duration(b.N)*step)/float64(b.N)/1e3, "us-over/op")
+		})
 	}
 }
 

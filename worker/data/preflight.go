@@ -1,86 +1,93 @@
 package data
 
 import (
-	"fmt"
-	"path/filepath"
 	"strings"
 
 	"github.com/ddprun/ddprun/internal/job"
 )
 
-// Preflight looks at the files of a job without reading them: they are there,
-// regular and not empty, and token files and IDX files begin as they should.
-// It is for use before any rank is started; Open checks the rest. Paths that
-// differ by rank are left to the ranks.
+// Preflight looks at the files of a job without loading them: they are there,
+// regular, readable and not empty, gzip and IDX files begin as they should, and
+// token files are as long as their headers say. It is for use before any rank
+// is started, and takes no longer for large files; Open checks the rest. Paths
+// that differ by rank are left to the ranks.
 func Preflight(d *job.Data) error {
-	for _, path := range []string{d.Path, d.EvalPath} {
-		if path == "" || strings.Contains(path, "%RANK%") {
-			continue
+	c := forRank(d, 0)
+	var err error
+	switch c.Type {
+	case "csv", "bytes":
+		err = preflightFiles(d.Path, d.EvalPath)
+	case "tokens":
+		if !differs(d.Path, d.EvalPath) {
+			err = preflightTokens(c)
 		}
-		if err := preflightOne(d, path); err != nil {
-			return refuse(err)
+	case "idx":
+		if x := d.IDX; !differs(d.Path, x.Images, x.Labels, x.EvalImages, x.EvalLabels) {
+			err = preflightIDX(c.IDX)
 		}
 	}
-	return nil
+	return refuse(err)
 }
 
-func preflightOne(d *job.Data, path string) error {
-	switch d.Type {
-	case "csv", "bytes":
-		s, err := openStream(path)
+// differs says whether a path is another one on each rank.
+func differs(paths ...string) bool {
+	return strings.Contains(strings.Join(paths, "\n"), rankMark)
+}
+
+func preflightFiles(path, eval string) error {
+	paths := []string{path}
+	if eval != "" {
+		paths = append(paths, eval)
+	}
+	for _, p := range paths {
+		if differs(p) {
+			continue
+		}
+		s, err := openStream(p)
 		if err != nil {
 			return err
 		}
-		return s.Close()
-	case "tokens":
-		return preflightTokens(path, d.DType)
-	case "idx":
-		return preflightIDX(d, path)
+		if err := s.Close(); err != nil {
+			return err
+		}
 	}
 	return nil
 }
 
-func preflightTokens(pattern, dtype string) error {
-	paths, err := tokenPaths(pattern)
+// preflightTokens does all that opening does: it reads nothing but headers.
+func preflightTokens(d *job.Data) error {
+	s, err := openTokens(d)
 	if err != nil {
 		return err
 	}
-	for _, p := range paths {
-		f, err := openTokenFile(p, dtype)
+	return s.Close()
+}
+
+func preflightIDX(x *job.IDX) error {
+	pairs := [][2]string{{x.Images, x.Labels}}
+	if x.EvalImages != "" {
+		pairs = append(pairs, [2]string{x.EvalImages, x.EvalLabels})
+	}
+	for _, pair := range pairs {
+		images, err := idxDims(pair[0])
 		if err != nil {
 			return err
 		}
-		if c, ok := f.f.(interface{ Close() error }); ok {
-			if err := c.Close(); err != nil {
-				return fmt.Errorf("%s: %w", p, err)
-			}
+		labels, err := idxDims(pair[1])
+		if err != nil {
+			return err
+		}
+		if err := checkPair(pair[0], images, pair[1], labels); err != nil {
+			return err
 		}
 	}
 	return nil
 }
 
-func preflightIDX(d *job.Data, folder string) error {
-	if d.IDX == nil {
-		return nil
+func idxDims(path string) ([]int, error) {
+	in, dims, _, err := openIDXFile(path)
+	if err != nil {
+		return nil, err
 	}
-	for _, name := range []string{d.IDX.Images, d.IDX.Labels, d.IDX.EvalImages, d.IDX.EvalLabels} {
-		if name == "" {
-			continue
-		}
-		if !filepath.IsAbs(name) {
-			name = filepath.Join(folder, name)
-		}
-		s, err := openStream(name)
-		if err != nil {
-			return err
-		}
-		_, _, err = idxHeader(s, name)
-		if cerr := s.Close(); err == nil {
-			err = cerr
-		}
-		if err != nil {
-			return err
-		}
-	}
-	return nil
+	return dims, in.Close()
 }

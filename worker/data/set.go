@@ -3,6 +3,7 @@ package data
 import (
 	"errors"
 	"fmt"
+	"path/filepath"
 	"strconv"
 	"strings"
 
@@ -48,12 +49,12 @@ func (s *Sets) Close() error {
 }
 
 // CheckClasses refuses labels and tokens that a model with that many classes
-// cannot have.
+// cannot have. It must be called before samples are read.
 func (s *Sets) CheckClasses(classes int) error {
 	if err := s.Train.CheckClasses(classes); err != nil {
 		return refuse(err)
 	}
-	if s.Eval == nil {
+	if s.Eval == nil || whole(s.Eval) == whole(s.Train) {
 		return nil
 	}
 	return refuse(s.Eval.CheckClasses(classes))
@@ -63,30 +64,49 @@ func (s *Sets) CheckClasses(classes int) error {
 // file that is refused is an error of the data class that names the file, the
 // place, and what was expected.
 func Open(d *job.Data, rank int) (*Sets, error) {
-	c := *d
-	c.Path, c.EvalPath = forRank(d.Path, rank), forRank(d.EvalPath, rank)
+	c := forRank(d, rank)
 	var s *Sets
 	var err error
-	switch d.Type {
+	switch c.Type {
 	case "csv":
-		s, err = openCSV(&c)
+		s, err = openCSV(c)
 	case "idx":
-		s, err = openIDX(&c)
+		s, err = openIDX(c)
 	case "bytes":
-		s, err = openBytes(&c)
+		s, err = openBytes(c)
 	case "tokens":
-		s, err = openTokens(&c)
+		s, err = openTokens(c)
 	case "synthetic":
-		s, err = openSynthetic(&c)
+		s, err = openSynthetic(c)
 	default:
-		err = fmt.Errorf("data.type: %s is not available", d.Type)
+		err = fmt.Errorf("data.type: %s is not available", c.Type)
 	}
-	return s, refuse(err)
+	if err != nil {
+		return nil, refuse(err)
+	}
+	return s, nil
 }
 
-func forRank(path string, rank int) string {
-	return strings.ReplaceAll(path, "%RANK%", strconv.Itoa(rank))
+// forRank is d with the paths of one rank.
+func forRank(d *job.Data, rank int) *job.Data {
+	c, number := *d, strconv.Itoa(rank)
+	c.Path, c.EvalPath = strings.ReplaceAll(d.Path, rankMark, number), strings.ReplaceAll(d.EvalPath, rankMark, number)
+	if d.IDX == nil {
+		return &c
+	}
+	x := *d.IDX
+	for _, name := range []*string{&x.Images, &x.Labels, &x.EvalImages, &x.EvalLabels} {
+		*name = strings.ReplaceAll(*name, rankMark, number)
+		if *name != "" && !filepath.IsAbs(*name) {
+			*name = filepath.Join(c.Path, *name)
+		}
+	}
+	c.IDX = &x
+	return &c
 }
+
+// rankMark stands for the rank in a path.
+const rankMark = "%RANK%"
 
 func refuse(err error) error {
 	var c exitcode.Coder
@@ -106,6 +126,24 @@ func (s subset) Len() int { return s.to - s.from }
 
 func (s subset) Read(i int, x []float32, tokens, y []int32) error {
 	return s.Set.Read(s.from+i, x, tokens, y)
+}
+
+func (s subset) place(i int) string { return place(s.Set, s.from+i) }
+
+// whole is the set that s is a part of.
+func whole(s Set) Set {
+	if part, ok := s.(subset); ok {
+		return part.Set
+	}
+	return s
+}
+
+// place says where sample i is to be found.
+func place(s Set, i int) string {
+	if p, ok := s.(interface{ place(int) string }); ok {
+		return fmt.Sprintf("sample %d, %s", i, p.place(i))
+	}
+	return fmt.Sprintf("sample %d", i)
 }
 
 // split divides the samples of one file into those to train on and those to

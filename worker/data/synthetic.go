@@ -27,7 +27,7 @@ const keepBytes = 16 << 20
 func newSynthetic(c job.Synth, first, n int) *synthetic {
 	s := &synthetic{cfg: c, first: first, n: n}
 	size := tensor.Count(c.Shape)
-	if n*size > keepBytes/4 {
+	if n > keepBytes/4/max(size, 1) {
 		return s
 	}
 	if c.Tokens {
@@ -48,6 +48,9 @@ func openSynthetic(d *job.Data) (*Sets, error) {
 	c := d.Synthetic
 	if c == nil {
 		return nil, fmt.Errorf("data.synthetic: samples, shape and classes are missing")
+	}
+	if c.Samples < 1 || c.Classes < 1 || tensor.Count(c.Shape) < 1 || c.Tokens && len(c.Shape) != 1 {
+		return nil, fmt.Errorf("data.synthetic: %d samples of shape %v with %d classes cannot be made", c.Samples, c.Shape, c.Classes)
 	}
 	all := newSynthetic(*c, 0, c.Samples)
 	s := &Sets{}
