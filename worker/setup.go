@@ -71,6 +71,9 @@ func (r *rank) planSteps() error {
 		return err
 	}
 	if err := s.Check(r.job.Train.BatchSize, r.job.Loader.DropLast); err != nil {
+		if path := r.job.Data.Path; path != "" {
+			err = fmt.Errorf("%s: %w", path, err)
+		}
 		return err
 	}
 	r.order = s

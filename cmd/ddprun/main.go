@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/ddprun/ddprun/cmd/internal/rankcmd"
 	"github.com/ddprun/ddprun/internal/exitcode"
 	"github.com/ddprun/ddprun/launcher/proc"
 )
@@ -54,6 +55,10 @@ func run(args []string) int {
 func report(w io.Writer, err error) int {
 	if err == nil {
 		return exitcode.OK
+	}
+	var said rankcmd.Silent
+	if errors.As(err, &said) {
+		return exitcode.Of(err)
 	}
 	text := err.Error()
 	if !strings.HasPrefix(text, "ddprun") {
