@@ -20,6 +20,7 @@ import (
 	"github.com/ddprun/ddprun/launcher"
 	"github.com/ddprun/ddprun/launcher/logs"
 	"github.com/ddprun/ddprun/launcher/proc"
+	"github.com/ddprun/ddprun/worker/data"
 )
 
 // launch is one command line that starts ranks.
@@ -188,8 +189,11 @@ func (l *launch) withJob(cfg launcher.Config, j *job.Job) (launcher.Config, erro
 	cfg.Worker = true
 	cfg.NoRetry = []int{exitcode.Data, exitcode.Machine}
 	var err error
-	cfg.Command.Args, err = chooseWorker(j)
-	return cfg, err
+	if cfg.Command.Args, err = chooseWorker(j); err != nil {
+		return cfg, err
+	}
+	// A file that no rank could read is said before any is started.
+	return cfg, data.Preflight(j.Data)
 }
 
 // chooseWorker names the program that trains the job: this one, until the CUDA
