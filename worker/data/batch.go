@@ -20,7 +20,8 @@ type Batch struct {
 	pool *pool
 }
 
-// Release gives the batch's memory back for another batch.
+// Release gives the batch's memory back for another batch; it is called once,
+// and the batch must not be used after it.
 func (b *Batch) Release() { b.pool.put(b) }
 
 // pool keeps the memory of batches that are not in use. It is bounded by the
@@ -65,9 +66,6 @@ func (p *pool) make() *Batch {
 }
 
 func (p *pool) put(b *Batch) {
-	if b.Indices == nil {
-		return // released before
-	}
 	b.Indices = nil
 	select {
 	case p.free <- b:

@@ -31,8 +31,9 @@ func (s *images) Spec() Spec { return Spec{Features: s.shape} }
 
 func (s *images) Read(i int, x []float32, _, y []int32) error {
 	n := len(x)
-	for k, p := range s.pixels[i*n : (i+1)*n] {
-		x[k] = s.value[p]
+	pixels := s.pixels[i*n : (i+1)*n]
+	for k := range x {
+		x[k] = s.value[pixels[k]]
 	}
 	y[0] = int32(s.labels[i])
 	return nil
