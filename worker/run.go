@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"time"
 
 	"go.uber.org/zap"
 
@@ -50,6 +51,7 @@ type rank struct {
 	trace   *sampleTrace
 	extra   []float32 // losses of all ranks in the step just done
 	saved   int       // step of the newest checkpoint of this run, -1: none
+	said    time.Time // when a checkpoint was last told of
 }
 
 // Run trains the job as one rank. All ranks return together: with nil, or with

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"path/filepath"
+	"time"
 	"slices"
 
 	"go.uber.org/zap"
@@ -61,7 +62,7 @@ func (r *rank) saveHere() error {
 	if err != nil {
 		return err
 	}
-	r.logger().Info("checkpoint saved", zap.String("path", path))
+	r.sayNow(path)
 	if err := checkpoint.Prune(r.checkpointDir(), r.job.Checkpoint.Keep); err != nil {
 		// Old ones that stay cost space, not work.
 		r.logger().Warn("old checkpoints were not removed", zap.Error(err))
@@ -79,4 +80,17 @@ func (r *rank) openCheckpoints() error {
 		return fmt.Errorf("checkpoint.dir: %w", err)
 	}
 	return nil
+}
+
+// sayEvery keeps a run with many short epochs from filling the console.
+const sayEvery = 10 * time.Second
+
+// sayNow tells of a checkpoint, unless another was told of a moment ago; that of
+// the last step is always told of.
+func (r *rank) sayNow(path string) {
+	if time.Since(r.said) < sayEvery && r.at.step < r.plan.total {
+		return
+	}
+	r.said = time.Now()
+	r.logger().Info("checkpoint saved", zap.String("path", path))
 }

@@ -24,8 +24,9 @@ type Progress struct {
 // frameEvery bounds how often the bar is redrawn.
 const frameEvery = 100 * time.Millisecond
 
-// barWidth is the length of the bar itself in characters.
-const barWidth = 24
+// barWidth is the length of the bar itself in characters: with the launcher's
+// prefix a frame stays within 80 columns.
+const barWidth = 14
 
 // NewProgress shows total steps on w.
 func NewProgress(w io.Writer, bar bool, every, total int) *Progress {
@@ -46,7 +47,7 @@ func (p *Progress) Step(epoch, done, samples int, loss, lr float64) {
 		return
 	}
 	if done%p.every == 0 || done == p.total {
-		p.print("epoch %d  step %d/%d  loss %.4f  lr %.3g  %s  %s left\n",
+		p.print("epoch %d  step %d/%d  loss %.4f  lr %.3g  samples %s  %s left\n",
 			epoch, done, p.total, loss, lr, p.rate(), round(p.meter.Left(p.total-done)))
 	}
 }
@@ -66,12 +67,13 @@ func (p *Progress) Eval(epoch int, loss, accuracy float64, correct, total int64)
 	p.print("epoch %d  evaluation: loss %.4f  %d of %d right (%.2f %%)\n", epoch, loss, correct, total, 100*accuracy)
 }
 
+// rate is in samples of all ranks.
 func (p *Progress) rate() string {
 	r := p.meter.Rate()
 	if r >= 1000 {
-		return fmt.Sprintf("%.0f samples/s", r)
+		return fmt.Sprintf("%.0f/s", r)
 	}
-	return fmt.Sprintf("%.3g samples/s", r)
+	return fmt.Sprintf("%.3g/s", r)
 }
 
 // print ignores errors: a console that is gone must not end a run.
