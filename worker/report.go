@@ -174,11 +174,10 @@ func milliseconds(d time.Duration) metrics.Float { return metrics.Float(d.Second
 func now() metrics.Float { return metrics.Float(float64(time.Now().UnixMicro()) / 1e6) }
 
 // flush brings the lines of metrics.jsonl to the file.
-func (p *reporter) flush() error {
-	if p == nil || p.events == nil {
-		return nil
+func (p *reporter) flush() {
+	if p != nil && p.events != nil {
+		p.events.Flush()
 	}
-	return p.events.Flush()
 }
 
 func (p *reporter) close() error {

@@ -4,8 +4,8 @@ import (
 	"context"
 	"fmt"
 	"path/filepath"
-	"time"
 	"slices"
+	"time"
 
 	"go.uber.org/zap"
 
@@ -51,9 +51,7 @@ func (r *rank) saveHere() error {
 		}
 	}
 	// What a resumed run would not repeat must be on disk before the checkpoint.
-	if err := r.report.flush(); err != nil {
-		r.logger().Warn("metrics", zap.Error(err))
-	}
+	r.report.flush()
 	path, err := checkpoint.Save(r.checkpointDir(), checkpoint.Snapshot{Model: model, Optimizer: slots, State: checkpoint.State{
 		Step: r.at.step, Epoch: r.at.epoch, Consumed: r.at.consumed, Updates: r.opt.Steps(),
 		WorldSize: r.pg.Size(), BatchSize: r.job.Train.BatchSize, Seed: r.job.Sampler.Seed,
