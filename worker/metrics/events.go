@@ -3,10 +3,11 @@ package metrics
 import (
 	"encoding/json"
 	"math"
+	"strconv"
 )
 
 // Float is a number whose NaN and infinities are written as null: JSON has no
-// word for them.
+// word for them. Which of them a number was stands in the event's "nonfinite".
 type Float float64
 
 // MarshalJSON writes the shortest text that reads back as the same number.
@@ -45,6 +46,23 @@ type Step struct {
 	Time        Float   `json:"time"` // seconds since 1970
 }
 
+// MarshalJSON adds "nonfinite", a list like ["loss=NaN", "loss_per_rank[2]=+Inf"],
+// if a number that tells of the training is not finite.
+func (s Step) MarshalJSON() ([]byte, error) {
+	type fields Step
+	var list nonFinite
+	list.add("loss", s.Loss)
+	for i, l := range s.LossPerRank {
+		list.add("loss_per_rank["+strconv.Itoa(i)+"]", l)
+	}
+	list.add("grad_norm", s.GradNorm)
+	list.add("scale", s.Scale)
+	return json.Marshal(struct {
+		fields
+		NonFinite nonFinite `json:"nonfinite,omitempty"`
+	}{fields(s), list})
+}
+
 // Eval is one evaluation over all ranks.
 type Eval struct {
 	Event    string `json:"event"` // "eval"
@@ -56,4 +74,23 @@ type Eval struct {
 	Total    int64  `json:"total"`
 	Accuracy Float  `json:"accuracy"`
 	Time     Float  `json:"time"`
+}
+
+// MarshalJSON adds "nonfinite" as that of Step does.
+func (e Eval) MarshalJSON() ([]byte, error) {
+	type fields Eval
+	var list nonFinite
+	list.add("loss", e.Loss)
+	return json.Marshal(struct {
+		fields
+		NonFinite nonFinite `json:"nonfinite,omitempty"`
+	}{fields(e), list})
+}
+
+type nonFinite []string
+
+func (l *nonFinite) add(name string, f Float) {
+	if v := float64(f); math.IsNaN(v) || math.IsInf(v, 0) {
+		*l = append(*l, name+"="+strconv.FormatFloat(v, 'g', -1, 64))
+	}
 }

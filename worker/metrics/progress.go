@@ -14,7 +14,7 @@ import (
 type Progress struct {
 	w     io.Writer
 	bar   bool
-	every int // steps between plain lines
+	every int // steps between plain lines, 0: none
 	total int
 	meter Meter
 	drawn time.Time
@@ -28,9 +28,11 @@ const frameEvery = 100 * time.Millisecond
 // prefix a frame stays within 80 columns.
 const barWidth = 14
 
-// NewProgress shows total steps on w.
+// NewProgress shows total steps on w: as a bar, or as a line every so many
+// steps and after the last one, and no line at all with every 0. A frame may be
+// longer than the terminal is wide: the launcher knows the width, and cuts it.
 func NewProgress(w io.Writer, bar bool, every, total int) *Progress {
-	p := &Progress{w: w, bar: bar, every: max(every, 1), total: total, now: time.Now}
+	p := &Progress{w: w, bar: bar, every: every, total: total, now: time.Now}
 	p.meter.Start(p.now())
 	return p
 }
@@ -46,7 +48,7 @@ func (p *Progress) Step(epoch, done, samples int, loss, lr float64) {
 		}
 		return
 	}
-	if done%p.every == 0 || done == p.total {
+	if p.every > 0 && (done%p.every == 0 || done == p.total) {
 		p.print("epoch %d  step %d/%d  loss %.4f  lr %.3g  samples %s  %s left\n",
 			epoch, done, p.total, loss, lr, p.rate(), round(p.meter.Left(p.total-done)))
 	}
@@ -83,11 +85,12 @@ func (p *Progress) print(format string, args ...any) {
 
 // round shortens a duration to what a person reads.
 func round(d time.Duration) string {
+	d = d.Round(time.Second)
 	switch {
-	case d > time.Hour:
+	case d >= time.Hour:
 		return fmt.Sprintf("%dh%02dm", int(d.Hours()), int(d.Minutes())%60)
-	case d > time.Minute:
+	case d >= time.Minute:
 		return fmt.Sprintf("%dm%02ds", int(d.Minutes()), int(d.Seconds())%60)
 	}
-	return fmt.Sprintf("%ds", int(d.Seconds()+0.5))
+	return fmt.Sprintf("%ds", int(d.Seconds()))
 }

@@ -82,17 +82,17 @@ func (w *Writer) add(line []byte) error {
 		return w.flush()
 	}
 	if w.timer == nil {
-		w.timer = time.AfterFunc(flushEvery, w.Flush)
+		w.timer = time.AfterFunc(flushEvery, func() { w.report(w.Flush()) })
 	}
 	return nil
 }
 
-// Flush brings all lines into the file.
-func (w *Writer) Flush() {
+// Flush brings all lines into the file: a process that is killed then does not
+// lose them.
+func (w *Writer) Flush() error {
 	w.mu.Lock()
-	err := w.flush()
-	w.mu.Unlock()
-	w.report(err)
+	defer w.mu.Unlock()
+	return w.flush()
 }
 
 // flush writes the lines. Those of a write that fails are lost: keeping them
@@ -132,7 +132,7 @@ func (w *Writer) report(err error) {
 
 // Close writes what is left and closes the file.
 func (w *Writer) Close() error {
-	w.Flush()
+	w.report(w.Flush())
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.closed = true
