@@ -188,7 +188,10 @@ func (l *Loader) take(ctx context.Context) (loaded, error) {
 func (l *Loader) lateError(s *slot) error {
 	what := "no worker has begun it"
 	if i := int(s.now.Load()); i >= 0 {
-		what = "still reading " + place(l.set, i)
+		what = fmt.Sprintf("still reading sample %d", i)
+		if at := place(l.set, i); at != "" {
+			what += " (" + at + ")"
+		}
 	}
 	err := fmt.Errorf("loader: batch %d of the epoch is not there after %s: %s", l.taken, l.cfg.Timeout, what)
 	return exitcode.With(err, exitcode.Data)

@@ -138,12 +138,12 @@ func whole(s Set) Set {
 	return s
 }
 
-// place says where sample i is to be found.
+// place says where sample i is to be found, if the set can tell.
 func place(s Set, i int) string {
 	if p, ok := s.(interface{ place(int) string }); ok {
-		return fmt.Sprintf("sample %d, %s", i, p.place(i))
+		return p.place(i)
 	}
-	return fmt.Sprintf("sample %d", i)
+	return ""
 }
 
 // split divides the samples of one file into those to train on and those to

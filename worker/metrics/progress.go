@@ -72,7 +72,7 @@ func (p *Progress) Eval(epoch int, loss, accuracy float64, correct, total int64)
 // rate is in samples of all ranks.
 func (p *Progress) rate() string {
 	r := p.meter.Rate()
-	if r >= 1000 {
+	if r >= 100 {
 		return fmt.Sprintf("%.0f/s", r)
 	}
 	return fmt.Sprintf("%.3g/s", r)
