@@ -61,8 +61,14 @@ func (b *board) getJSON(ctx context.Context, key string, v any) error {
 func (b *board) peek(ctx context.Context, key string) ([]byte, error) {
 	nobody := []byte("\x00peek\x00")
 	v, _, err := b.store.CompareAndSet(ctx, key, nobody, nobody)
+	if len(v) == 0 {
+		return nil, err
+	}
 	return v, err
 }
+
+// said is the value of keys whose being there is all.
+var said = []byte("1")
 
 // missing lists the ranks that have not set their key.
 func (b *board) missing(ctx context.Context, key string) ([]int, error) {

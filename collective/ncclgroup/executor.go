@@ -294,7 +294,7 @@ func (g *group) depart() *failure {
 	g.mu.Lock()
 	seq := g.seq
 	g.mu.Unlock()
-	if err := g.board.store.Set(ctx, of("left", g.cfg.Rank), nil); err != nil {
+	if err := g.board.store.Set(ctx, of("left", g.cfg.Rank), said); err != nil {
 		g.silence(err)
 		return nil
 	}

@@ -41,7 +41,6 @@ type meeting struct {
 type part struct {
 	kind       kind
 	send, recv []byte
-	count      int
 	t          nccl.DataType
 	op         nccl.Op
 	root       int

@@ -13,7 +13,14 @@ import (
 	"github.com/ddprun/ddprun/collective/store"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+// asChild, in a build for the GPU, makes the process one rank of a test of
+// another process and does not return, if it was started as such.
+var asChild = func() {}
+
+func TestMain(m *testing.M) {
+	asChild()
+	goleak.VerifyTestMain(m)
+}
 
 // ranks is a set of ranks in this process.
 type ranks struct {
@@ -25,14 +32,30 @@ type ranks struct {
 	warned []string
 }
 
+const token = "0123456789abcdef0123456789abcdef"
+
 func newStore(t *testing.T) *store.Server {
 	t.Helper()
-	s, err := store.Listen(t.Context(), "127.0.0.1:0", store.NewToken())
+	s, err := store.Listen(t.Context(), "127.0.0.1:0", token)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = s.Close() })
 	return s
+}
+
+// connect is rank r's way to the store: rank 0 lives beside it.
+func connect(t *testing.T, s *store.Server, r int) store.Store {
+	t.Helper()
+	if r == 0 {
+		return s.Local()
+	}
+	c, err := store.Dial(t.Context(), s.Addr(), token)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = c.Close() })
+	return c
 }
 
 // start makes a group of size ranks; change may alter each rank's
@@ -46,7 +69,7 @@ func start(t *testing.T, size int, change func(*Config)) *ranks {
 	errs := make([]error, size)
 	var wg sync.WaitGroup
 	for r := range size {
-		cfg := Config{Rank: r, Size: size, Store: rs.server.Local(), Device: rs.devs[r], Timeout: time.Minute, Warn: rs.warn}
+		cfg := Config{Rank: r, Size: size, Store: connect(t, rs.server, r), Device: rs.devs[r], Timeout: time.Minute, Warn: rs.warn}
 		if change != nil {
 			change(&cfg)
 		}
@@ -88,8 +111,8 @@ func (rs *ranks) each(f func(r int, g *group)) {
 
 func suite(change func(*Config)) collectivetest.Open {
 	return func(t *testing.T, size int) []collective.Group {
-		if testing.Short() && size > 3 {
-			t.Skip("more ranks than a short run has time for")
+		if size > 5 || testing.Short() && size > 3 {
+			t.Skip("more ranks than there is time for")
 		}
 		rs := start(t, size, change)
 		var gs []collective.Group

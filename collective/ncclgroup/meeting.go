@@ -110,7 +110,7 @@ func (g *group) join(ctx context.Context, id nccl.UniqueID) (communicator, error
 		}
 		return nil, err
 	}
-	if err := g.board.store.Set(ctx, of("up", g.cfg.Rank), nil); err != nil {
+	if err := g.board.store.Set(ctx, of("up", g.cfg.Rank), said); err != nil {
 		g.warn("telling the store that NCCL is up: %v", err)
 	}
 	return comm, nil
