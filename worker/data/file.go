@@ -58,9 +58,21 @@ func regular(path string, info fs.FileInfo) error {
 	case info.IsDir():
 		return fmt.Errorf("%s: a folder, a file is wanted", path)
 	case !info.Mode().IsRegular():
-		return fmt.Errorf("%s: not a regular file (%s)", path, info.Mode().Type())
+		return fmt.Errorf("%s: %s, not a regular file", path, kindOf(info.Mode()))
 	}
 	return nil
+}
+
+func kindOf(m fs.FileMode) string {
+	switch {
+	case m&fs.ModeNamedPipe != 0:
+		return "a FIFO"
+	case m&fs.ModeSocket != 0:
+		return "a socket"
+	case m&fs.ModeDevice != 0:
+		return "a device"
+	}
+	return "a file of another kind"
 }
 
 // plain takes operation and path off an error whose text will have them anyway.

@@ -109,7 +109,7 @@ func tokenCount(head [12]byte, size int64) (int64, error) {
 	case size == want:
 		return int64(count), nil
 	case count > math.MaxInt32:
-		return 0, fmt.Errorf("its header says %d tokens", int32(count))
+		return 0, fmt.Errorf("its header says %d tokens; it has %d bytes, %d of them behind the header", int32(count), size, size-tokenHeader)
 	}
 	return 0, fmt.Errorf("its header says %d tokens, which makes %d bytes, but it has %d", count, want, size)
 }
