@@ -30,10 +30,13 @@ func (r *rank) train(ctx context.Context) error {
 	return r.finishTraining(ctx)
 }
 
+// loaderConfig leaves a read less time than a collective has, so that a hung
+// read is named and not the collective that waits for it.
 func (r *rank) loaderConfig() data.LoaderConfig {
 	l := r.job.Loader
 	return data.LoaderConfig{
 		BatchSize: r.job.Train.BatchSize, Workers: l.Workers, PrefetchFactor: l.PrefetchFactor, DropLast: l.DropLast,
+		Timeout: r.cfg.Env.Timeout * 9 / 10,
 	}
 }
 
