@@ -111,7 +111,7 @@ func (rs *ranks) each(f func(r int, g *group)) {
 
 func suite(change func(*Config)) collectivetest.Open {
 	return func(t *testing.T, size int) []collective.Group {
-		if size > 5 || testing.Short() && size > 3 {
+		if size > 5 || testing.Short() && size > 2 {
 			t.Skip("more ranks than there is time for")
 		}
 		rs := start(t, size, change)
