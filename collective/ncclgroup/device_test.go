@@ -95,12 +95,15 @@ func TestMixedPlacesAreRefused(t *testing.T) {
 // A rank that computes for longer than the deadline is not late itself, and is
 // named by those that wait for it.
 func TestLongComputationIsNamed(t *testing.T) {
-	rs := start(t, 2, func(c *Config) { c.Timeout = 300 * time.Millisecond })
+	rs := start(t, 2, func(c *Config) { c.Timeout = time.Second })
 	release := make(chan struct{})
 	errs := make([]error, 2)
 	rs.each(func(r int, g *group) {
 		d := rs.devs[r]
 		buf, _ := tensor(t, d, []float32{1})
+		if err := wait(g.Barrier()); err != nil { // both are there before a clock runs
+			t.Error(err)
+		}
 		if r == 1 {
 			_ = d.put(d.compute, func() { <-release })
 		}

@@ -195,7 +195,7 @@ func join(t *testing.T, size int, change func(*Config, *fakeNCCL) bool) []error 
 	errs := make([]error, size)
 	var wg sync.WaitGroup
 	for r := range size {
-		cfg := Config{Rank: r, Size: size, Store: connect(t, server, r), Device: newFakeDevice(t), InitTimeout: 300 * time.Millisecond}
+		cfg := Config{Rank: r, Size: size, Store: connect(t, server, r), Device: newFakeDevice(t), InitTimeout: 2 * time.Second}
 		lib := &fakeNCCL{version: 22809, path: "/lib/libnccl.so.2", dev: cfg.Device.(*fakeDevice), world: world}
 		if !change(&cfg, lib) {
 			continue
