@@ -77,37 +77,36 @@ func (d *decoder) sound(keys ...string) bool {
 func (d *decoder) has(key string) bool { return d.given[key] != nil }
 
 // reportUnknown names what each unknown key was most likely meant to be: the
-// same key of another section, or the nearest one of its own.
+// nearest key of its own section, or one of that very name in another.
 func (d *decoder) reportUnknown(schema *section) {
+	if len(d.unknown) == 0 {
+		return
+	}
+	homes := map[string]string{} // where a key belongs
+	schema.visit("", func(at string, f field) {
+		if w := plainWord(f.key); homes[w] == "" {
+			homes[w] = at
+		}
+	})
 	for _, u := range d.unknown {
-		key, at := u.node.Value, join(u.parent, u.node.Value)
-		keys := u.section.keys()
-		if hint := d.elsewhere(schema, key); hint != "" && nearest(key, keys) == "" {
-			d.report(u.node, at, "unknown key (%s)", hint)
-			continue
-		}
-		if hint := didYouMean(key, keys); hint != "" {
-			d.report(u.node, at, "unknown key%s", hint)
-			continue
-		}
-		d.report(u.node, at, "unknown key (known here: %s)", strings.Join(keys, ", "))
+		key := u.node.Value
+		d.report(u.node, join(u.parent, key), "unknown key%s", d.hint(key, u.section.keys(), homes[plainWord(key)]))
 	}
 }
 
-// elsewhere finds a key of that very name, or one written a little differently,
-// in another section.
-func (d *decoder) elsewhere(schema *section, key string) string {
-	hint := ""
-	schema.visit("", func(at string, f field) {
-		if hint != "" || plainWord(f.key) != plainWord(key) {
-			return
-		}
-		hint = "did you mean " + at + "?"
-		if n := d.given[at]; n != nil {
-			hint = "did you mean " + at + ", which " + d.src.where(n) + " sets?"
-		}
-	})
-	return hint
+// hint is what to write instead of an unknown key; home is the key of that name
+// in another section, if there is one.
+func (d *decoder) hint(key string, known []string, home string) string {
+	if hint := didYouMean(key, known); hint != "" {
+		return hint
+	}
+	if home == "" {
+		return " (known here: " + strings.Join(known, ", ") + ")"
+	}
+	if n := d.given[home]; n != nil {
+		return " (did you mean " + home + ", which " + d.src.where(n) + " sets?)"
+	}
+	return " (did you mean " + home + "?)"
 }
 
 // visit calls f for each key of a section and of those below it.

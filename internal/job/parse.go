@@ -104,7 +104,7 @@ var tabIndent = regexp.MustCompile(`(?m)^ *\t`)
 // firstFailing is the line up to which text must be read to get err: the parser
 // works from front to back, so more lines give the same error.
 func firstFailing(err error, text []byte) int {
-	const most = 64 << 10 // what is longer is no job file, and would take long
+	const most = 16 << 10 // the search reads the text some ten times over
 	if len(text) > most {
 		return 0
 	}
