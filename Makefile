@@ -4,7 +4,7 @@ SHELL := /bin/bash
 .DEFAULT_GOAL := build
 
 TOOLS := go tool -modfile=tools/go.mod
-RACE  := ./collective/... ./launcher/... ./sampler/... ./worker/... ./internal/... ./cmd/...
+RACE  := ./nccl/... ./collective/... ./launcher/... ./sampler/... ./worker/... ./internal/... ./cmd/...
 
 .PHONY: build
 build: ## build bin/ddprun
@@ -46,6 +46,17 @@ kernels: $(patsubst %.cu,%.ptx,$(wildcard $(KERNELS)/*.cu)) ## compile the CUDA 
 
 $(KERNELS)/%.ptx: $(KERNELS)/%.cu $(wildcard $(KERNELS)/*.cuh)
 	cd $(KERNELS) && $(NVCC) $(NVFLAGS) $(<F) -o $(@F)
+
+# The folder in front of cuda.h adapts gorgonia.org/cu to the headers of CUDA 13.
+CUDA_ENV := CGO_CFLAGS="-O2 -I$(CURDIR)/worker/device/cuda/compat $(CUDA_CFLAGS)" CGO_LDFLAGS="$(CUDA_LDFLAGS)"
+
+.PHONY: ddpworker
+ddpworker: ## build bin/ddpworker, the rank with GPUs (CUDA_CFLAGS=-I.., CUDA_LDFLAGS=-L.. for an unusual place of CUDA)
+	$(CUDA_ENV) go build -trimpath -tags cuda -o bin/ddpworker ./cmd/ddpworker
+
+.PHONY: gpu-pack
+gpu-pack: ## all that a GPU machine without Go needs, into .gpu/: programs, test binaries, the script that runs them
+	$(CUDA_ENV) scripts/gpu-pack.sh
 
 .PHONY: arch
 arch: ## the rules of the house

@@ -2,6 +2,10 @@
 
 package driver
 
+// #cgo CFLAGS: -I/usr/local/cuda/include
+// #cgo LDFLAGS: -L/usr/local/cuda/lib64 -L/usr/local/cuda/lib64/stubs -L/usr/lib/x86_64-linux-gnu/stubs -lcuda
+import "C"
+
 import (
 	"fmt"
 	"runtime"
