@@ -64,8 +64,13 @@ func TestOneLine(t *testing.T) {
 
 func TestNearest(t *testing.T) {
 	for _, c := range [][2]string{
-		{"batchsize", "batch_size"}, {"Batch-Size", "batch_size"}, {"epoch", "epochs"}, {"lable", "label"},
-		{"zzz", ""}, {"", ""}, {strings.Repeat("é", 1000), ""},
+		{"batchsize", "batch_size"},
+		{"Batch-Size", "batch_size"},
+		{"epoch", "epochs"},
+		{"lable", "label"},
+		{"zzz", ""},
+		{"", ""},
+		{strings.Repeat("é", 1000), ""},
 	} {
 		if got := nearest(c[0], []string{"epochs", "steps", "batch_size", "label"}); got != c[1] {
 			t.Errorf("%.20s: %q, want %q", c[0], got, c[1])
