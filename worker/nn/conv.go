@@ -1,6 +1,8 @@
 package nn
 
 import (
+	"errors"
+
 	"github.com/ddprun/ddprun/worker/device"
 	"github.com/ddprun/ddprun/worker/tensor"
 )
@@ -86,6 +88,12 @@ func (b *batchNorm) forward(t *Tape, x *Var) *Var {
 		return dead()
 	}
 	channels := b.gamma.Shape[0]
+	if t.training && x.Value.Len() == channels {
+		// The variance of one value says nothing, and its running mean would
+		// become NaN. PyTorch refuses as well.
+		t.check(b.name, errors.New("a batch of one sample with one value a channel cannot be normalised in training: use another train.batch_size, or loader.drop_last: true to leave out a short last batch"))
+		return dead()
+	}
 	y := t.alloc(b.name, x.Value.Shape()...)
 	mean, rstd := t.alloc(b.name, channels), t.alloc(b.name, channels)
 	if t.failed() {

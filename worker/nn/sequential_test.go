@@ -1,10 +1,12 @@
 package nn
 
 import (
+	"math"
 	"strings"
 	"testing"
 
 	"github.com/ddprun/ddprun/internal/job"
+	"github.com/ddprun/ddprun/worker/tensor"
 )
 
 func TestLayersThatDoNotFit(t *testing.T) {
@@ -41,6 +43,52 @@ func TestStartingValuesAreAFunctionOfTheSeed(t *testing.T) {
 	for i := range x {
 		if x[i] != y[i] {
 			t.Fatalf("value %d: %g and %g", i, x[i], y[i])
+		}
+	}
+}
+
+// One value a channel has no variance: training on it is refused before the
+// running statistics become NaN, evaluating it is fine.
+func TestBatchNormOfOneValue(t *testing.T) {
+	d := openDevice(t)
+	layers := []job.Layer{
+		{Op: "global_avgpool"}, {Op: "batchnorm2d", Name: "bn", Features: 2, Eps: 1e-5, Momentum: 0.1},
+		{Op: "flatten"}, {Op: "linear", Name: "fc", In: 2, Out: 3},
+	}
+	m, _, err := Build(&job.Model{Type: "sequential", Layers: layers}, Source{Features: []int{2, 4, 4}}, d)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tape := NewTape(d)
+	forward := func(samples int) error {
+		x, err := d.Alloc("x", tensor.Float32, samples, 2, 4, 4)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := d.Zero(x); err != nil {
+			t.Fatal(err)
+		}
+		m.Forward(tape, Input{X: x, N: samples})
+		defer tape.Reset()
+		return tape.Err()
+	}
+	tape.Train(1)
+	if err := forward(2); err != nil {
+		t.Errorf("two samples: %v", err)
+	}
+	tape.Train(1)
+	if err := forward(1); err == nil || !strings.Contains(err.Error(), "bn: ") || !strings.Contains(err.Error(), "loader.drop_last") {
+		t.Errorf("one sample: %v", err)
+	}
+	tape.Evaluate()
+	if err := forward(1); err != nil {
+		t.Errorf("one sample to evaluate: %v", err)
+	}
+	for _, b := range m.State().Buffers {
+		for i, v := range b.Value.Float32s() {
+			if math.IsNaN(float64(v)) {
+				t.Errorf("%s[%d] is NaN", b.Name, i)
+			}
 		}
 	}
 }
