@@ -6,6 +6,9 @@ SHELL := /bin/bash
 TOOLS := go tool -modfile=tools/go.mod
 RACE  := ./nccl/... ./collective/... ./launcher/... ./sampler/... ./worker/... ./internal/... ./cmd/...
 
+# The folder in front of cuda.h adapts gorgonia.org/cu to the headers of CUDA 13.
+CUDA_ENV := CGO_CFLAGS="-O2 -I$(CURDIR)/worker/device/cuda/compat $(CUDA_CFLAGS)" CGO_LDFLAGS="$(CUDA_LDFLAGS)"
+
 .PHONY: build
 build: ## build bin/ddprun
 	go build -trimpath -o bin/ddprun ./cmd/ddprun
@@ -32,7 +35,8 @@ static: ## without cgo, and without the dynamic loader
 
 .PHONY: cuda
 cuda: ## what the cuda tag adds
-	go build -tags cuda ./...
+	$(CUDA_ENV) go build -tags cuda ./...
+	$(CUDA_ENV) go vet -tags cuda ./...
 
 KERNELS := worker/device/cuda/kernels
 NVCC    ?= nvcc
@@ -46,9 +50,6 @@ kernels: $(patsubst %.cu,%.ptx,$(wildcard $(KERNELS)/*.cu)) ## compile the CUDA 
 
 $(KERNELS)/%.ptx: $(KERNELS)/%.cu $(wildcard $(KERNELS)/*.cuh)
 	cd $(KERNELS) && $(NVCC) $(NVFLAGS) $(<F) -o $(@F)
-
-# The folder in front of cuda.h adapts gorgonia.org/cu to the headers of CUDA 13.
-CUDA_ENV := CGO_CFLAGS="-O2 -I$(CURDIR)/worker/device/cuda/compat $(CUDA_CFLAGS)" CGO_LDFLAGS="$(CUDA_LDFLAGS)"
 
 .PHONY: ddpworker
 ddpworker: ## build bin/ddpworker, the rank with GPUs (CUDA_CFLAGS=-I.., CUDA_LDFLAGS=-L.. for an unusual place of CUDA)
