@@ -41,7 +41,7 @@ type Device struct {
 	code    code
 	next    call // the launch being put together
 	faults  faults
-	tables  map[string]*table
+	lists   chunkList
 	timing  [2]driver.Event // of Benchmark
 	capture bool            // a graph is being captured
 }
@@ -58,7 +58,7 @@ const workspaceBytes = 32 << 20
 // until Close.
 func Open(o Options) (*Device, error) {
 	runtime.LockOSThread()
-	d := &Device{opt: o, place: tensor.Place{Kind: tensor.CUDA, Index: o.Index}, tables: map[string]*table{}}
+	d := &Device{opt: o, place: tensor.Place{Kind: tensor.CUDA, Index: o.Index}, lists: chunkList{kept: map[string]*shelf{}}}
 	for _, part := range []func() error{d.openContext, d.openMemory, d.openProducts} {
 		if err := part(); err != nil {
 			return nil, fmt.Errorf("%s: %w", d.place, errors.Join(err, d.Close()))

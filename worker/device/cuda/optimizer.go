@@ -22,17 +22,34 @@ type chunk struct {
 
 const chunkElements = 32768
 
-// table is a list of chunks in device memory. It stays there from step to
-// step: parameters, gradients and moments do not move.
+// chunkList is a list of chunks under construction. Its uploads stay in device
+// memory from step to step: parameters, gradients and moments do not move.
+type chunkList struct {
+	chunks []chunk
+	kept   map[string]*shelf // by operator
+}
+
+// shelf is the last few lists of an operator: a step may have several.
+type shelf struct {
+	tables [4]table
+	next   int // to be replaced
+}
+
+// table is a list in device memory.
 type table struct {
-	chunks []chunk // as they lie on the device
-	fresh  []chunk // scratch
+	chunks []chunk
 	addr   uintptr
 	room   int // chunks that addr has room for
 }
 
+// begin empties the list.
+func (l *chunkList) begin() *chunkList {
+	l.chunks = l.chunks[:0]
+	return l
+}
+
 // add appends the chunks of one parameter; nil tensors are null.
-func (t *table) add(n int, decay float32, p, g, m, v T) {
+func (l *chunkList) add(n int, decay float32, p, g, m, v T) {
 	for from := 0; from < n; from += chunkElements {
 		at := func(x T) uint64 {
 			if x == nil {
@@ -40,37 +57,50 @@ func (t *table) add(n int, decay float32, p, g, m, v T) {
 			}
 			return uint64(x.Addr()) + uint64(4*from)
 		}
-		t.fresh = append(t.fresh, chunk{p: at(p), g: at(g), m: at(m), v: at(v), decay: decay, n: int32(min(chunkElements, n-from))})
+		l.chunks = append(l.chunks, chunk{p: at(p), g: at(g), m: at(m), v: at(v), decay: decay, n: int32(min(chunkElements, n-from))})
 	}
 }
 
-// table begins the list of an operator.
-func (d *Device) table(op string) *table {
-	t := d.tables[op]
-	if t == nil {
-		t = &table{}
-		d.tables[op] = t
+// find is the table that holds the list already, or the one to put it into.
+func (l *chunkList) find(op string) (t *table, found bool) {
+	s := l.kept[op]
+	if s == nil {
+		s = &shelf{}
+		l.kept[op] = s
 	}
-	t.fresh = t.fresh[:0]
-	return t
+	for i := range s.tables {
+		if slices.Equal(s.tables[i].chunks, l.chunks) {
+			return &s.tables[i], true
+		}
+	}
+	t = &s.tables[s.next]
+	s.next = (s.next + 1) % len(s.tables)
+	return t, false
 }
 
-// place brings the list to the device, unless it is there already.
-func (d *Device) placeTable(op string, t *table) error {
-	if slices.Equal(t.chunks, t.fresh) {
-		return nil
+// placed is the device address of the list, which is brought there unless it
+// is there already.
+func (d *Device) placed(op string) (uintptr, error) {
+	t, found := d.lists.find(op)
+	if found {
+		return t.addr, nil
 	}
-	if len(t.fresh) > t.room {
-		room := max(len(t.fresh), 2*t.room)
+	fresh := d.lists.chunks
+	t.chunks = t.chunks[:0] // until the new ones are there
+	if len(fresh) > t.room {
+		room := max(len(fresh), 2*t.room)
 		addr, err := d.fix(room * int(unsafe.Sizeof(chunk{})))
 		if err != nil {
-			return d.named(op, err)
+			return 0, d.named(op, err)
 		}
-		t.addr, t.room = addr, room // the old one stays until Close: kernels may still read it
+		t.addr, t.room = addr, room // the old memory stays until Close: kernels may still read it
 	}
-	t.chunks = append(t.chunks[:0], t.fresh...)
-	mem := unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(t.chunks))), len(t.chunks)*int(unsafe.Sizeof(chunk{})))
-	return d.named(op, d.send(t.addr, mem, d.compute))
+	mem := unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(fresh))), len(fresh)*int(unsafe.Sizeof(chunk{})))
+	if err := d.send(t.addr, mem, d.compute); err != nil {
+		return 0, d.named(op, err)
+	}
+	t.chunks = append(t.chunks, fresh...)
+	return t.addr, nil
 }
 
 // SGD is one step of torch.optim.SGD over all parameters, in one launch.
@@ -79,21 +109,22 @@ func (d *Device) SGD(a device.SGDArgs) error {
 	if err := operand.SGD(d.place, a); err != nil {
 		return err
 	}
-	t := d.table(op)
+	l := d.lists.begin()
 	for i, p := range a.Params {
 		var m T
 		if a.Mu != 0 {
 			m = a.Momentum[i]
 		}
-		t.add(p.Len(), a.WeightDecay, p, a.Grads[i], m, nil)
+		l.add(p.Len(), a.WeightDecay, p, a.Grads[i], m, nil)
 	}
-	if len(t.fresh) == 0 {
+	if len(l.chunks) == 0 {
 		return nil
 	}
-	if err := d.placeTable(op, t); err != nil {
+	at, err := d.placed(op)
+	if err != nil {
 		return err
 	}
-	return d.start(op, "ddp_sgd_f32").addr(t.addr).floats(a.LR, a.Mu).flag(a.Nesterov).flag(a.First).floats(a.GradScale).grid(len(t.chunks), 1).run()
+	return d.start(op, "ddp_sgd_f32").addr(at).floats(a.LR, a.Mu).flag(a.Nesterov).flag(a.First).floats(a.GradScale).grid(len(l.chunks), 1).run()
 }
 
 // Adam is one step of torch.optim.Adam, or AdamW when Decoupled, over all
@@ -103,25 +134,26 @@ func (d *Device) Adam(a device.AdamArgs) error {
 	if err := operand.Adam(d.place, a); err != nil {
 		return err
 	}
-	t := d.table(op)
+	l := d.lists.begin()
 	for i, p := range a.Params {
 		var decay float32
 		if len(a.WeightDecay) > 0 {
 			decay = a.WeightDecay[i]
 		}
-		t.add(p.Len(), decay, p, a.Grads[i], a.Moment1[i], a.Moment2[i])
+		l.add(p.Len(), decay, p, a.Grads[i], a.Moment1[i], a.Moment2[i])
 	}
-	if len(t.fresh) == 0 {
+	if len(l.chunks) == 0 {
 		return nil
 	}
-	if err := d.placeTable(op, t); err != nil {
+	at, err := d.placed(op)
+	if err != nil {
 		return err
 	}
 	b1, b2 := float64(a.Beta1), float64(a.Beta2)
 	c1, c2 := 1-math.Pow(b1, float64(a.Step)), 1-math.Pow(b2, float64(a.Step))
-	return d.start(op, "ddp_adam_f32").addr(t.addr).
+	return d.start(op, "ddp_adam_f32").addr(at).
 		floats(a.LR, float32(float64(a.LR)/c1), a.Beta1, float32(1-b1), a.Beta2, float32(1-b2), float32(1/math.Sqrt(c2)), a.Eps).
-		flag(a.Decoupled).floats(a.GradScale).grid(len(t.chunks), 1).run()
+		flag(a.Decoupled).floats(a.GradScale).grid(len(l.chunks), 1).run()
 }
 
 // SumSquares is the sum of the squares of all elements, in float64; it waits.
@@ -130,26 +162,27 @@ func (d *Device) SumSquares(ts []T) (float64, error) {
 	if err := operand.Floats(d.place, op, ts); err != nil {
 		return 0, err
 	}
-	t := d.table(op)
+	l := d.lists.begin()
 	for _, x := range ts {
-		t.add(x.Len(), 0, nil, x, nil, nil)
+		l.add(x.Len(), 0, nil, x, nil, nil)
 	}
-	if len(t.fresh) == 0 {
+	if len(l.chunks) == 0 {
 		return 0, nil
 	}
-	if err := d.placeTable(op, t); err != nil {
+	at, err := d.placed(op)
+	if err != nil {
 		return 0, err
 	}
-	part, err := d.temp(op, 8*(len(t.chunks)+1))
+	part, err := d.temp(op, 8*(len(l.chunks)+1))
 	if err != nil {
 		return 0, err
 	}
 	defer d.drop(part)
-	sum := part + uintptr(8*len(t.chunks))
-	if err := d.start(op, "ddp_sumsq_f32").addr(part, t.addr).grid(len(t.chunks), 1).run(); err != nil {
+	sum := part + uintptr(8*len(l.chunks))
+	if err := d.start(op, "ddp_sumsq_f32").addr(part, at).grid(len(l.chunks), 1).run(); err != nil {
 		return 0, err
 	}
-	if err := d.start(op, "ddp_sumsq_finish_f64").addr(sum, part).ints(len(t.chunks)).run(); err != nil {
+	if err := d.start(op, "ddp_sumsq_finish_f64").addr(sum, part).ints(len(l.chunks)).run(); err != nil {
 		return 0, err
 	}
 	var word [8]byte
@@ -166,14 +199,15 @@ func (d *Device) NonFinite(ts []T) (bool, error) {
 	if err := operand.Floats(d.place, op, ts); err != nil {
 		return false, err
 	}
-	t := d.table(op)
+	l := d.lists.begin()
 	for _, x := range ts {
-		t.add(x.Len(), 0, nil, x, nil, nil)
+		l.add(x.Len(), 0, nil, x, nil, nil)
 	}
-	if len(t.fresh) == 0 {
+	if len(l.chunks) == 0 {
 		return false, nil
 	}
-	if err := d.placeTable(op, t); err != nil {
+	at, err := d.placed(op)
+	if err != nil {
 		return false, err
 	}
 	found, err := d.temp(op, 4)
@@ -184,7 +218,7 @@ func (d *Device) NonFinite(ts []T) (bool, error) {
 	if err := d.ctx.Set(found, 0, 1, d.compute); err != nil {
 		return false, d.named(op, err)
 	}
-	if err := d.start(op, "ddp_nonfinite_f32").addr(found, t.addr).grid(len(t.chunks), 1).run(); err != nil {
+	if err := d.start(op, "ddp_nonfinite_f32").addr(found, at).grid(len(l.chunks), 1).run(); err != nil {
 		return false, err
 	}
 	var word [4]byte
