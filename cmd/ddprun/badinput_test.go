@@ -386,12 +386,31 @@ func TestDivergedRun(t *testing.T) {
 // The launcher's summary has the cause as well.
 func TestSummaryNamesTheCause(t *testing.T) {
 	logs := t.TempDir()
-	attempt(t, logs, jobFile("mlp"), sets("data.path=/nowhere/d.csv")...).Want(t, exitcode.Data)
+	attempt(t, logs, jobFile("mlp"), sets("data.train_rows=1700:1900")...).Want(t, exitcode.Data)
 	var summary map[string]any
 	if err := json.Unmarshal(readFile(t, filepath.Join(logs, "run", "summary.json")), &summary); err != nil {
 		t.Fatal(err)
 	}
-	if text := fmt.Sprint(summary); !strings.Contains(text, "/nowhere/d.csv: no such file") {
+	if text := fmt.Sprint(summary); !strings.Contains(text, "digits.csv.gz: data.train_rows is 1700:1900") {
 		t.Errorf("summary.json does not say why: %s", text)
 	}
+}
+
+// A file that gets shorter under a running job ends it, with the file's name.
+func TestTokensThatShrink(t *testing.T) {
+	t.Parallel()
+	dir, logs := t.TempDir(), t.TempDir()
+	path := filepath.Join(dir, "live.bin")
+	head := binary.LittleEndian.AppendUint32(binary.LittleEndian.AppendUint32(binary.LittleEndian.AppendUint32(nil, 20240520), 1), 1000)
+	if err := os.WriteFile(path, append(head, make([]byte, 1024-len(head)+2000)...), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	args := append([]string{testkit.Binary(t), "--log-dir", logs, "--rdzv-id", "run", "--max-restarts", "3", jobFile("tokens")},
+		sets("data.path="+path, "train.epochs=100000", "checkpoint.every_epochs=0")...)
+	p := testkit.Command{Args: args}.Start(t)
+	p.WaitFor("epoch 1 ")
+	if err := os.Truncate(path, 1100); err != nil {
+		t.Fatal(err)
+	}
+	refusedOnce(t, p.Wait(), exitcode.Data, path, "has shrunk")
 }

@@ -279,3 +279,19 @@ func readTraces(t *testing.T, pattern string, ranks int) map[int]map[int]int {
 	}
 	return seen
 }
+
+// checkpoint.resume: none starts from scratch where auto would go on, and a run
+// that is done has nothing more to do.
+func TestResumeNoneAndDone(t *testing.T) {
+	logs := t.TempDir()
+	for i, c := range []struct {
+		resume string
+		lines  int // of steps in metrics.jsonl, so far
+	}{{"auto", 11}, {"auto", 11}, {"none", 22}} {
+		attempt(t, logs, jobFile("mlp"), sets("train.epochs=1", "checkpoint.resume="+c.resume)...).Want(t, 0)
+		text := string(readFile(t, filepath.Join(logs, "run", "metrics.jsonl")))
+		if n := strings.Count(text, `"event":"step"`); n != c.lines {
+			t.Errorf("run %d (resume %s): %d steps in metrics.jsonl, want %d", i, c.resume, n, c.lines)
+		}
+	}
+}
