@@ -10,7 +10,8 @@ import (
 // it rises linearly: base*(step+1)/warmup. After it:
 //
 //	constant  base
-//	linear    falls in a line to MinLR at the last step
+//	linear    falls in a line, from base at the first step after the warm-up to
+//	          MinLR at step total, the one after the last
 //	cosine    MinLR + (base-MinLR)*(1+cos(pi*x))/2, x from 0 to 1 over the rest
 //	step      base*Gamma^k after k times StepSize steps
 func LR(s job.Schedule, base float64, step, total int) float64 {
