@@ -255,10 +255,9 @@ func Missing(t *testing.T, open Open) {
 			}
 			expectBroken(t, r, g, collective.ErrTimeout)
 		})
-		// It learns of it when it comes.
-		err := wait(groups[absent].AllReduce(f32(1000), collective.Sum))
-		if !errors.Is(err, collective.ErrTimeout) {
-			t.Errorf("the rank that comes too late: %v", err)
-		}
+		// It learns of it when it comes. The first operation may go through:
+		// the others had sent their parts.
+		_ = wait(groups[absent].AllReduce(f32(1000), collective.Sum))
+		expectBroken(t, absent, groups[absent], collective.ErrTimeout)
 	})
 }

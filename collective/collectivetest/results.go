@@ -12,7 +12,7 @@ import (
 // counts are the element counts for n ranks: the edges of an even division,
 // and sizes on both sides of where an algorithm may change.
 func counts(n int) []int {
-	c := []int{0, 1, n - 1, n, n + 1, 1000, 20_011, 100_003}
+	c := []int{0, 1, n - 1, n, n + 1, 1000, 20_011}
 	slices.Sort(c)
 	return slices.Compact(c)
 }
@@ -38,7 +38,7 @@ func testType[T collective.Element](t *testing.T, groups []collective.Group) {
 	n := len(groups)
 	for _, count := range counts(n) {
 		for _, op := range reductions {
-			if op != collective.Sum && count > 20_011 {
+			if op != collective.Sum && count > 1000 {
 				continue
 			}
 			allReduce[T](t, groups, count, op)
@@ -72,11 +72,12 @@ func report[T collective.Element](t *testing.T, r int, err error, what string, a
 func allReduce[T collective.Element](t *testing.T, groups []collective.Group, count int, op collective.ReduceOp) {
 	t.Helper()
 	all := inputs[T](len(groups), count)
+	twin := expect(all, op)
 	ranks(groups, func(r int, g collective.Group) {
 		buf := slices.Clone(all[r])
 		err := wait(g.AllReduce(collective.HostBuffer(buf), op))
 		if err == nil {
-			err = checkReduced(buf, all, op, 0)
+			err = twin.check(buf, 0)
 		}
 		report[T](t, r, err, "all-reduce %v %d", op, count)
 	})
@@ -85,11 +86,12 @@ func allReduce[T collective.Element](t *testing.T, groups []collective.Group, co
 func reduceScatter[T collective.Element](t *testing.T, groups []collective.Group, count int, op collective.ReduceOp) {
 	t.Helper()
 	all := inputs[T](len(groups), count*len(groups))
+	twin := expect(all, op)
 	ranks(groups, func(r int, g collective.Group) {
 		dst, src := make([]T, count), slices.Clone(all[r])
 		err := wait(g.ReduceScatter(collective.HostBuffer(dst), collective.HostBuffer(src), op))
 		if err == nil {
-			err = checkReduced(dst, all, op, r*count)
+			err = twin.check(dst, r*count)
 		}
 		report[T](t, r, err, "reduce-scatter %v %d", op, count)
 	})
@@ -133,19 +135,20 @@ func barrier(t *testing.T, groups []collective.Group) {
 func testInPlace(t *testing.T, open Open) {
 	each(t, open, 1, func(t *testing.T, groups []collective.Group) {
 		n := len(groups)
-		for _, count := range []int{1, 1000, 50_001} {
+		for _, count := range []int{1, 1000, 20_001} {
 			all := inputs[float32](n, count*n)
+			twin := expect(all, collective.Sum)
 			ranks(groups, func(r int, g collective.Group) {
 				buf := slices.Clone(all[r])
 				part := buf[r*count : (r+1)*count]
 				err := wait(g.ReduceScatter(collective.HostBuffer(part), collective.HostBuffer(buf), collective.Sum))
 				if err == nil {
-					err = checkReduced(part, all, collective.Sum, r*count)
+					err = twin.check(part, r*count)
 				}
 				report[float32](t, r, err, "reduce-scatter %d", count)
 				err = wait(g.AllGather(collective.HostBuffer(buf), collective.HostBuffer(part)))
 				if err == nil {
-					err = checkReduced(buf, all, collective.Sum, 0)
+					err = twin.check(buf, 0)
 				}
 				report[float32](t, r, err, "all-gather %d", count)
 			})

@@ -93,12 +93,30 @@ func epsilon[T collective.Element]() float64 {
 	return 0
 }
 
-// checkReduced compares a result that starts at element from of the whole with
-// the twin's.
-func checkReduced[T collective.Element](got []T, all [][]T, op collective.ReduceOp, from int) error {
+// expected is the twin's result of a reduction and how far each element may be
+// off for rounding.
+type expected[T collective.Element] struct {
+	want []T
+	off  []float64
+}
+
+// expect computes a reduction of all contributions.
+func expect[T collective.Element](all [][]T, op collective.ReduceOp) expected[T] {
+	e := expected[T]{want: make([]T, len(all[0])), off: make([]float64, len(all[0]))}
+	unit := epsilon[T]() * float64(len(all))
+	for i := range e.want {
+		var scale float64
+		e.want[i], scale = combine(all, op, i)
+		e.off[i] = scale * unit
+	}
+	return e
+}
+
+// check compares a result that starts at element from of the whole.
+func (e expected[T]) check(got []T, from int) error {
 	for i, g := range got {
-		want, scale := combine(all, op, from+i)
-		if off := math.Abs(float64(g) - float64(want)); g != want && !(off <= scale*epsilon[T]()*float64(len(all))) {
+		want := e.want[from+i]
+		if g != want && !(math.Abs(float64(g)-float64(want)) <= e.off[from+i]) {
 			return fmt.Errorf("element %d is %v, want %v", from+i, g, want)
 		}
 	}

@@ -23,9 +23,13 @@ package cpu
 //	broadcast, small    the root's gather alone, with the whole buffer.
 //	barrier             no lane: the first frames say all.
 const (
-	// segment is the payload of a frame, in bytes: as many slots as there are
-	// peers should lie in a core's second-level cache.
-	segment = 64 << 10
+	// maxSegment and minSegment bound the payload of a frame, in bytes.
+	maxSegment = 256 << 10
+	minSegment = 16 << 10
+
+	// slotMemory is what the slots of all peers may take together, in bytes: a
+	// part of the last-level cache.
+	slotMemory = 1 << 20
 
 	// exchangeMax is the largest all-reduce in one step, in bytes sent by a
 	// rank. Measured with 4 ranks on 2 cores.
@@ -35,6 +39,16 @@ const (
 	// itself, in bytes.
 	flatMax = 64 << 10
 )
+
+// segmentOf is the payload of a frame in a group of size ranks; all of them
+// come to the same answer.
+func segmentOf(size int) int {
+	s := maxSegment
+	for s > minSegment && s*(size-1) > slotMemory {
+		s /= 2
+	}
+	return s
+}
 
 // chunk is the part [from, to) of size bytes that rank r of n reduces. Chunks
 // begin at cache lines as long as there is more than one line a rank.
@@ -73,7 +87,7 @@ func (e *engine) plan(o *operation) {
 
 func (e *engine) planAllReduce(o *operation) {
 	buf, element := o.dst, o.dtype.Size()
-	if len(buf) <= segment && len(buf)*(e.size-1) <= exchangeMax {
+	if len(buf) <= e.segment && len(buf)*(e.size-1) <= exchangeMax {
 		e.exchange = true
 		e.own = sums{reduce: reducerOf(o.dtype, o.reduce), src: buf, dst: buf}
 		for _, p := range e.peers {
@@ -156,13 +170,13 @@ func (e *engine) planAllGather(o *operation) {
 
 // opening is the size of the payload on the first frame from a rank that has
 // these lanes to send. Sender and receiver know it without asking.
-func opening(o *operation, sender int, scatter, gather *lane) int {
-	ready := o.op == opAllGather || (o.op == opBroadcast && sender == int(o.root))
+func (e *engine) opening(sender int, scatter, gather *lane) int {
+	ready := e.mine.op == opAllGather || (e.mine.op == opBroadcast && sender == int(e.mine.root))
 	switch {
 	case scatter.size > 0:
-		return min(segment, scatter.size)
+		return min(e.segment, scatter.size)
 	case ready:
-		return min(segment, gather.size)
+		return min(e.segment, gather.size)
 	}
 	return 0
 }
@@ -181,7 +195,7 @@ type sums struct {
 func (e *engine) accumulate() {
 	s := &e.own
 	for s.at < len(s.dst) {
-		size := min(segment, len(s.dst)-s.at)
+		size := min(e.segment, len(s.dst)-s.at)
 		dst := s.dst[s.at : s.at+size]
 		for ; s.turn < e.size; s.turn++ {
 			if s.turn == e.rank {

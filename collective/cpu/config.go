@@ -29,6 +29,9 @@ type Config struct {
 	// Hosts are the addresses of this machine that ranks on other machines may
 	// try, without port. Empty means all addresses of interfaces that are up.
 	Hosts []string
+	// TCP keeps ranks of one machine off local sockets, to measure or to find
+	// a fault.
+	TCP bool
 }
 
 func (c *Config) complete() error {

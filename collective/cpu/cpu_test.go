@@ -48,13 +48,19 @@ func join(ctx context.Context, s store.Store, size int, timeout time.Duration) (
 	return groups, errs
 }
 
+// leakless checks, after all other cleanups, that no goroutine is left.
+func leakless(t *testing.T) {
+	t.Helper()
+	t.Cleanup(func() { goleak.VerifyNone(t) })
+}
+
 func TestConformance(t *testing.T) {
-	defer goleak.VerifyNone(t)
+	leakless(t)
 	collectivetest.Run(t, opener(2*time.Minute))
 }
 
 func TestMissingRank(t *testing.T) {
-	defer goleak.VerifyNone(t)
+	leakless(t)
 	collectivetest.Missing(t, opener(300*time.Millisecond))
 }
 

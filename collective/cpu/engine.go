@@ -15,6 +15,7 @@ import (
 type engine struct {
 	rank, size int
 	timeout    time.Duration
+	segment    int
 	peers      []*peer // from the next rank on, around: not all start with rank 0
 	byRank     []*peer // nil at rank
 	polled     []unix.PollFd
@@ -31,15 +32,15 @@ type engine struct {
 }
 
 func newEngine(rank, size int, timeout time.Duration, fds []int, alarm int) *engine {
-	e := &engine{rank: rank, size: size, timeout: timeout, alarm: alarm, byRank: make([]*peer, size)}
+	e := &engine{rank: rank, size: size, timeout: timeout, alarm: alarm, segment: segmentOf(size), byRank: make([]*peer, size)}
 	for i := 1; i < size; i++ {
 		r := (rank + i) % size
-		p := &peer{rank: r, fd: fds[r], slot: aligned(segment)}
+		p := &peer{rank: r, fd: fds[r], slot: aligned(e.segment)}
 		e.byRank[r] = p
 		e.peers = append(e.peers, p)
 	}
 	e.polled = make([]unix.PollFd, size)
-	e.sum = aligned(segment)
+	e.sum = aligned(e.segment)
 	return e
 }
 
@@ -131,7 +132,7 @@ func (e *engine) compose(p *peer) {
 	case !p.opened:
 		p.opened = true
 		h.kind, h.a, h.b = kindOp, e.mine.count, e.mine.root
-		h.size = opening(e.op, e.rank, &p.scatterOut, &p.gatherOut)
+		h.size = e.opening(e.rank, &p.scatterOut, &p.gatherOut)
 		l = &p.scatterOut
 		if l.size == 0 {
 			l = &p.gatherOut
@@ -139,11 +140,11 @@ func (e *engine) compose(p *peer) {
 	case p.gatherOut.at < min(e.ready, p.gatherOut.size):
 		l = &p.gatherOut
 		h.kind, h.a = kindGather, uint64(l.at)
-		h.size = min(segment, min(e.ready, l.size)-l.at)
+		h.size = min(e.segment, min(e.ready, l.size)-l.at)
 	default:
 		l = &p.scatterOut
 		h.kind, h.a = kindScatter, uint64(l.at)
-		h.size = min(segment, l.left())
+		h.size = min(e.segment, l.left())
 	}
 	h.encode(&p.outHead)
 	p.outBody = l.data[l.at : l.at+h.size]
@@ -185,7 +186,7 @@ func (e *engine) receive(p *peer) *failure {
 
 // openingPlace is where the payload of the peer's first frame goes.
 func (e *engine) openingPlace(p *peer) []byte {
-	n := opening(e.op, p.rank, &p.scatterIn, &p.gatherIn)
+	n := e.opening(p.rank, &p.scatterIn, &p.gatherIn)
 	if p.scatterIn.size > 0 {
 		return e.scatterPlace(p)[:n]
 	}
@@ -229,8 +230,8 @@ func (e *engine) beginBody(p *peer, landed int) *failure {
 		p.inBody = l.data[l.at : l.at+h.size]
 	case l.data != nil:
 		p.inBody = l.data[l.at : l.at+h.size]
-	case h.size != min(segment, l.left()):
-		return p.nonsense(fmt.Errorf("a segment of %d bytes, %d are due", h.size, min(segment, l.left())))
+	case h.size != min(e.segment, l.left()):
+		return p.nonsense(fmt.Errorf("a segment of %d bytes, %d are due", h.size, min(e.segment, l.left())))
 	case p.full:
 		p.held = true // until the slot is reduced; nobody waits for us meanwhile
 		return nil

@@ -107,7 +107,7 @@ func (h *header) decode(b *[headerLen]byte) error {
 	size := binary.LittleEndian.Uint32(b[4:])
 	h.a = binary.LittleEndian.Uint64(b[16:])
 	h.b = binary.LittleEndian.Uint64(b[24:])
-	limit := uint32(segment)
+	limit := uint32(maxSegment)
 	switch h.kind {
 	case kindOp:
 		h.spec.count, h.spec.root = h.a, h.b

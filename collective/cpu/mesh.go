@@ -124,7 +124,10 @@ func (m *mesh) key(parts ...string) string {
 
 // begin starts everything that runs at the same time.
 func (m *mesh) begin() {
-	mine := card{host: hostID()}
+	var mine card
+	if !m.cfg.TCP {
+		mine.host = hostID()
+	}
 	if mine.host != "" {
 		l, err := listenLocal()
 		if err != nil {
@@ -322,6 +325,7 @@ func takeSocket(c net.Conn) (int, error) {
 		_ = unix.Close(fd)
 		return -1, err
 	}
+	tune(fd, c.LocalAddr().Network())
 	return fd, nil
 }
 

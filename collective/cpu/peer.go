@@ -131,7 +131,7 @@ func (p *peer) lastWords() *failure {
 		skip = len(p.inBody) - p.inGot
 		p.receiving = false
 	}
-	trash := make([]byte, segment)
+	trash := make([]byte, minSegment)
 	for {
 		switch {
 		case skip > 0:
