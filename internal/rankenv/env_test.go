@@ -169,8 +169,10 @@ func TestReadWithoutLauncherMeansOneRankANode(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := Env{Rank: 1, WorldSize: 2, LocalWorldSize: 1, GroupRank: 1, GroupWorldSize: 2, RoleRank: 1, RoleWorldSize: 2,
-		MasterAddr: "h", MasterPort: 1, Progress: ProgressLines}
+	want := Env{
+		Rank: 1, WorldSize: 2, LocalWorldSize: 1, GroupRank: 1, GroupWorldSize: 2, RoleRank: 1, RoleWorldSize: 2,
+		MasterAddr: "h", MasterPort: 1, Progress: ProgressLines,
+	}
 	if e != want || e.Launched() {
 		t.Errorf("got %+v", e)
 	}

@@ -116,9 +116,11 @@ func elementwiseCases() []elementwiseCase {
 		{LR: 0.1, Momentum: 0.9, Dampening: 0.3, WeightDecay: 0.01, First: true},
 		{LR: 0.1, Momentum: 0.9, Nesterov: true, First: true},
 	} {
-		cases = append(cases, elementwiseCase{fmt.Sprintf("SGD %+v", a), 3,
+		cases = append(cases, elementwiseCase{
+			fmt.Sprintf("SGD %+v", a), 3,
 			func(s [][]float32) { SGD(s[0], s[1], s[2], 0.25, a) },
-			func(e []float64) { sgd64(e, a, 0.25) }, 1e-6, 1e-6})
+			func(e []float64) { sgd64(e, a, 0.25) }, 1e-6, 1e-6,
+		})
 	}
 	for _, step := range []int{1, 2, 1000} {
 		a := AdamArgs{LR: 1e-2, Beta1: 0.9, Beta2: 0.999, Eps: 1e-8, WeightDecay: 0.1, Step: step}
@@ -256,13 +258,33 @@ func TestSpecialValues(t *testing.T) {
 		}
 	}
 	rows := []row{
-		{"Exp", Exp, inf32, inf32}, {"Exp", Exp, -inf32, 0}, {"Exp", Exp, nan32, nan32}, {"Exp", Exp, 0, 1},
-		{"Exp", Exp, 89, inf32}, {"Exp", Exp, 1e30, inf32}, {"Exp", Exp, -104, 0}, {"Exp", Exp, -1e30, 0},
-		{"ReLU", ReLU, nan32, nan32}, {"ReLU", ReLU, inf32, inf32}, {"ReLU", ReLU, -inf32, 0},
-		{"GELU", GELU, nan32, nan32}, {"GELU", GELU, inf32, inf32}, {"GELU", GELU, -30, 0}, {"GELU", GELU, 30, 30}, {"GELU", GELU, 0, 0},
-		{"GELUErf", GELUErf, nan32, nan32}, {"GELUErf", GELUErf, inf32, inf32}, {"GELUErf", GELUErf, -30, 0}, {"GELUErf", GELUErf, 30, 30}, {"GELUErf", GELUErf, 0, 0},
-		{"MinTo", two(MinTo, 1), nan32, nan32}, {"MinTo", two(MinTo, nan32), 1, nan32}, {"MinTo", two(MinTo, inf32), 3, 3},
-		{"MaxTo", two(MaxTo, 1), nan32, nan32}, {"MaxTo", two(MaxTo, nan32), 1, nan32}, {"MaxTo", two(MaxTo, -inf32), 3, 3},
+		{"Exp", Exp, inf32, inf32},
+		{"Exp", Exp, -inf32, 0},
+		{"Exp", Exp, nan32, nan32},
+		{"Exp", Exp, 0, 1},
+		{"Exp", Exp, 89, inf32},
+		{"Exp", Exp, 1e30, inf32},
+		{"Exp", Exp, -104, 0},
+		{"Exp", Exp, -1e30, 0},
+		{"ReLU", ReLU, nan32, nan32},
+		{"ReLU", ReLU, inf32, inf32},
+		{"ReLU", ReLU, -inf32, 0},
+		{"GELU", GELU, nan32, nan32},
+		{"GELU", GELU, inf32, inf32},
+		{"GELU", GELU, -30, 0},
+		{"GELU", GELU, 30, 30},
+		{"GELU", GELU, 0, 0},
+		{"GELUErf", GELUErf, nan32, nan32},
+		{"GELUErf", GELUErf, inf32, inf32},
+		{"GELUErf", GELUErf, -30, 0},
+		{"GELUErf", GELUErf, 30, 30},
+		{"GELUErf", GELUErf, 0, 0},
+		{"MinTo", two(MinTo, 1), nan32, nan32},
+		{"MinTo", two(MinTo, nan32), 1, nan32},
+		{"MinTo", two(MinTo, inf32), 3, 3},
+		{"MaxTo", two(MaxTo, 1), nan32, nan32},
+		{"MaxTo", two(MaxTo, nan32), 1, nan32},
+		{"MaxTo", two(MaxTo, -inf32), 3, 3},
 		{"GELUBackward", func(d, x []float32) { ones := make([]float32, len(x)); Fill(ones, 1); GELUBackward(d, ones, x) }, 30, 1},
 		{"GELUErfBackward", func(d, x []float32) { ones := make([]float32, len(x)); Fill(ones, 1); GELUErfBackward(d, ones, x) }, 1e20, 1},
 		{"GELUErfBackward", func(d, x []float32) { ones := make([]float32, len(x)); Fill(ones, 1); GELUErfBackward(d, ones, x) }, -1e20, 0},

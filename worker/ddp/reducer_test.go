@@ -82,7 +82,8 @@ func onRanks(t *testing.T, size int, build func(rank int) *job.Model, f func(r *
 
 func perceptron(seed int64, hidden int) *job.Model {
 	return &job.Model{Type: "sequential", Init: job.Init{Seed: seed}, Layers: []job.Layer{
-		{Op: "linear", Name: "a", In: 4, Out: hidden, Bias: true}, {Op: "relu"},
+		{Op: "linear", Name: "a", In: 4, Out: hidden, Bias: true},
+		{Op: "relu"},
 		{Op: "linear", Name: "b", In: hidden, Out: 3, Bias: true},
 	}}
 }

@@ -52,8 +52,10 @@ func TestStartingValuesAreAFunctionOfTheSeed(t *testing.T) {
 func TestBatchNormOfOneValue(t *testing.T) {
 	d := openDevice(t)
 	layers := []job.Layer{
-		{Op: "global_avgpool"}, {Op: "batchnorm2d", Name: "bn", Features: 2, Eps: 1e-5, Momentum: 0.1},
-		{Op: "flatten"}, {Op: "linear", Name: "fc", In: 2, Out: 3},
+		{Op: "global_avgpool"},
+		{Op: "batchnorm2d", Name: "bn", Features: 2, Eps: 1e-5, Momentum: 0.1},
+		{Op: "flatten"},
+		{Op: "linear", Name: "fc", In: 2, Out: 3},
 	}
 	m, _, err := Build(&job.Model{Type: "sequential", Layers: layers}, Source{Features: []int{2, 4, 4}}, d)
 	if err != nil {

@@ -21,10 +21,25 @@ func TestLR(t *testing.T) {
 		step, total int
 		want        float64
 	}{
-		{constant, 0, 10, 0.25}, {constant, 3, 10, 1}, {constant, 9, 10, 1},
-		{linear, 0, 10, 0.5}, {linear, 1, 10, 1}, {linear, 2, 10, 1}, {linear, 6, 10, 0.6}, {linear, 9, 10, 0.3}, {linear, 10, 10, 0.2}, {linear, 99, 10, 0.2},
-		{cosine, 0, 10, 1}, {cosine, 5, 10, 0.6}, {cosine, 9, 10, 0.2 + 0.8*(1+math.Cos(0.9*math.Pi))/2}, {cosine, 11, 10, 0.2},
-		{step, 0, 10, 1}, {step, 3, 10, 1}, {step, 4, 10, 0.1}, {step, 7, 10, 0.01}, {step, 10, 10, 0.005},
+		{constant, 0, 10, 0.25},
+		{constant, 3, 10, 1},
+		{constant, 9, 10, 1},
+		{linear, 0, 10, 0.5},
+		{linear, 1, 10, 1},
+		{linear, 2, 10, 1},
+		{linear, 6, 10, 0.6},
+		{linear, 9, 10, 0.3},
+		{linear, 10, 10, 0.2},
+		{linear, 99, 10, 0.2},
+		{cosine, 0, 10, 1},
+		{cosine, 5, 10, 0.6},
+		{cosine, 9, 10, 0.2 + 0.8*(1+math.Cos(0.9*math.Pi))/2},
+		{cosine, 11, 10, 0.2},
+		{step, 0, 10, 1},
+		{step, 3, 10, 1},
+		{step, 4, 10, 0.1},
+		{step, 7, 10, 0.01},
+		{step, 10, 10, 0.005},
 		{linear, 5, 1, 0.2}, // a run that is all warm-up, and over
 	} {
 		if got := LR(c.s, 1, c.step, c.total); math.Abs(got-c.want) > 1e-12 {

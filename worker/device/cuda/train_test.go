@@ -27,7 +27,9 @@ type training struct {
 var trainings = []training{
 	{
 		"gpt2", &job.Model{Type: "gpt2", Depth: 2, Heads: 2, Width: 48, Context: 24, Vocab: 61, TieHead: true, Init: job.Init{Seed: 3}},
-		nn.Source{Length: 24}, 6, job.Optimizer{Type: "adamw", LR: 1e-3, Betas: [2]float64{0.9, 0.95}, Eps: 1e-8, WeightDecay: 0.1, Decay: "matrices"},
+		nn.Source{Length: 24},
+		6,
+		job.Optimizer{Type: "adamw", LR: 1e-3, Betas: [2]float64{0.9, 0.95}, Eps: 1e-8, WeightDecay: 0.1, Decay: "matrices"},
 	},
 	{
 		"pictures", &job.Model{Type: "sequential", Init: job.Init{Seed: 4}, Layers: []job.Layer{
@@ -45,7 +47,9 @@ var trainings = []training{
 			{Op: "relu"},
 			{Op: "linear", Name: "fc2", In: 40, Out: 10, Bias: true},
 		}},
-		nn.Source{Features: []int{3, 16, 16}}, 20, job.Optimizer{Type: "sgd", LR: 0.05, Momentum: 0.9, Nesterov: true, WeightDecay: 1e-3},
+		nn.Source{Features: []int{3, 16, 16}},
+		20,
+		job.Optimizer{Type: "sgd", LR: 0.05, Momentum: 0.9, Nesterov: true, WeightDecay: 1e-3},
 	},
 }
 

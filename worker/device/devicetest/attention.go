@@ -10,8 +10,10 @@ func attnShapes() []attnShape {
 	var all []attnShape
 	for _, causal := range []bool{false, true} {
 		for _, a := range []attnShape{
-			{batch: 1, tokens: 1, heads: 1, size: 1}, {batch: 2, tokens: 5, heads: 3, size: 7},
-			{batch: 1, tokens: 64, heads: 2, size: 16}, {batch: 1, tokens: 150, heads: 1, size: 32},
+			{batch: 1, tokens: 1, heads: 1, size: 1},
+			{batch: 2, tokens: 5, heads: 3, size: 7},
+			{batch: 1, tokens: 64, heads: 2, size: 16},
+			{batch: 1, tokens: 150, heads: 1, size: 32},
 			{batch: 3, tokens: 33, heads: 2, size: 1},
 		} {
 			a.causal = causal

@@ -108,8 +108,11 @@ func (c *Context) Properties() (p Properties, err error) {
 		attribute cu.DeviceAttribute
 		to        *int
 	}{
-		{cu.ComputeCapabilityMajor, &p.Major}, {cu.ComputeCapabilityMinor, &p.Minor},
-		{cu.MultiprocessorCount, &p.Multiprocessors}, {cu.PciBusID, &bus}, {cu.PciDeviceID, &dev},
+		{cu.ComputeCapabilityMajor, &p.Major},
+		{cu.ComputeCapabilityMinor, &p.Minor},
+		{cu.MultiprocessorCount, &p.Multiprocessors},
+		{cu.PciBusID, &bus},
+		{cu.PciDeviceID, &dev},
 	} {
 		if *a.to, err = c.device.Attribute(a.attribute); err != nil {
 			return p, wrap("cuDeviceGetAttribute", err)
