@@ -55,6 +55,10 @@ $(KERNELS)/%.ptx: $(KERNELS)/%.cu $(wildcard $(KERNELS)/*.cuh)
 ddpworker: ## build bin/ddpworker, the rank with GPUs (CUDA_CFLAGS=-I.., CUDA_LDFLAGS=-L.. for an unusual place of CUDA)
 	$(CUDA_ENV) go build -trimpath -tags cuda -o bin/ddpworker ./cmd/ddpworker
 
+.PHONY: cuda-emulate
+cuda-emulate: ## the GPU device's tests without a GPU, on an emulated driver (worker/device/cuda/emulator)
+	$(CUDA_ENV) EMULATOR_DIR=$(CURDIR)/bin/emulator scripts/cuda-emulate.sh
+
 .PHONY: gpu-pack
 gpu-pack: ## all that a GPU machine without Go needs, into .gpu/: programs, test binaries, the script that runs them
 	$(CUDA_ENV) scripts/gpu-pack.sh
