@@ -94,7 +94,7 @@ func TestDropoutSeedsDiffer(t *testing.T) {
 	if len(seen) != 20*4*8 {
 		t.Errorf("%d different seeds, want %d", len(seen), 20*4*8)
 	}
-	if dropoutSeed(1, 2, 3, 4) != dropoutSeed(1, 2, 3, 4) {
+	if first := dropoutSeed(1, 2, 3, 4); dropoutSeed(1, 2, 3, 4) != first {
 		t.Error("the seed of a pass changes when it is repeated")
 	}
 }

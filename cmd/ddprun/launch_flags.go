@@ -45,7 +45,7 @@ func newLaunchFlags() *launchFlags {
 	g.set.StringArrayVar(&f.set, "set", nil, "override a key of the job, as train.epochs=1; may be repeated")
 	g.value("set", "KEY=VALUE")
 	g.text(&f.timeout, "timeout", "", "TIME", "deadline of one collective, such as 90s")
-	g.text(&f.debugBarrier, "debug-barrier", "", "TIME", "name the ranks that do not reach a barrier in time (30s)")
+	g.text(&f.debugBarrier, "debug-barrier", "", "TIME", "passed to programs as DDPRUN_DEBUG_BARRIER (30s); not for jobs in this version")
 	g.set.Lookup("debug-barrier").NoOptDefVal = "30s"
 
 	g = f.group("Programs")

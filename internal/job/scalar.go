@@ -256,6 +256,9 @@ func (t duration) decode(d *decoder, n *yaml.Node, key string) {
 	if n.Kind == yaml.ScalarNode {
 		if v, err := time.ParseDuration(n.Value); err == nil && v >= 0 {
 			*t.at = v
+			if what := unsupportedSpan(key, v); what != "" {
+				d.report(n, key, "%s", what)
+			}
 			return
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 )
 
 // notYet are the values that are part of the schema and will keep their
@@ -19,8 +20,18 @@ func notYet(key string) []string {
 		return []string{"image_folder", "npy"}
 	case "ddp.gradient_compression":
 		return []string{"fp16", "bf16"}
+	case "debug.collectives":
+		return []string{"summary", "detail"}
 	}
 	return nil
+}
+
+// unsupportedSpan says why a time span cannot be had; empty when it can.
+func unsupportedSpan(key string, v time.Duration) string {
+	if key != "debug.barrier_timeout" || v == 0 {
+		return ""
+	}
+	return "monitored barriers are part of the schema but not available in this version (leave it at 0; --timeout bounds each collective)"
 }
 
 // unsupported says why a value of the schema cannot be had; empty when it can.

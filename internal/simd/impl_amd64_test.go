@@ -17,5 +17,3 @@ func bothWays(t *testing.T, test func(t *testing.T)) {
 	useAVX2 = false
 	t.Run("go", test)
 }
-
-func hasAVX2() bool { return useAVX2 }

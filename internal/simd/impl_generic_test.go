@@ -5,5 +5,3 @@ package simd
 import "testing"
 
 func bothWays(t *testing.T, test func(t *testing.T)) { t.Run("go", test) }
-
-func hasAVX2() bool { return false }

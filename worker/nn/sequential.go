@@ -77,10 +77,10 @@ func (b *seqBuilder) add(layers []job.Layer, at int) (int, error) {
 		l.Name = fmt.Sprint(at) // as torch.nn.Sequential names its modules
 	}
 	fail := func(want string) error {
-		return fmt.Errorf("model.layers[%d] (%s %s): wants %s, gets %v", at, l.Op, l.Name, want, b.shape)
+		return fmt.Errorf("model.layers.%d (%s %s): wants %s, gets %v", at, l.Op, l.Name, want, b.shape)
 	}
 	if b.tokens > 0 && b.embed == nil && l.Op != "embedding" {
-		return 0, fmt.Errorf("model.layers[%d] (%s): the data is tokens, so the first layer must be an embedding", at, l.Op)
+		return 0, fmt.Errorf("model.layers.%d (%s): the data is tokens, so the first layer must be an embedding", at, l.Op)
 	}
 	switch l.Op {
 	case "linear":
@@ -111,7 +111,7 @@ func (b *seqBuilder) add(layers []job.Layer, at int) (int, error) {
 	case "reshape":
 		return 1, b.reshape(l.Name, l.Shape, fail)
 	default:
-		return 0, fmt.Errorf("model.layers[%d]: unknown op %s", at, l.Op)
+		return 0, fmt.Errorf("model.layers.%d: unknown op %s", at, l.Op)
 	}
 	return 1, nil
 }
@@ -151,7 +151,7 @@ func (b *seqBuilder) linear(l job.Layer, act device.Activation) {
 
 func (b *seqBuilder) embedding(l job.Layer, at int) error {
 	if b.tokens == 0 || b.embed != nil || at != 0 {
-		return fmt.Errorf("model.layers[%d] (embedding %s): must be the first layer, over token data", at, l.Name)
+		return fmt.Errorf("model.layers.%d (embedding %s): must be the first layer, over token data", at, l.Name)
 	}
 	b.embed = &embedding{table: b.ps.param(l.Name+".weight", normal(1), l.Vocab, l.Width)}
 	b.shape = []int{b.tokens, l.Width}

@@ -17,7 +17,7 @@ type accepted struct {
 	err   error
 }
 
-func meet(t *testing.T, dialToken, acceptToken string, dial, accept proof.Purpose, check func([]byte) error) (error, accepted) {
+func meet(t *testing.T, dialToken, acceptToken string, dial, accept proof.Purpose, check func([]byte) error) (accepted, error) {
 	t.Helper()
 	a, b := net.Pipe()
 	defer func() { _ = a.Close() }()
@@ -29,25 +29,25 @@ func meet(t *testing.T, dialToken, acceptToken string, dial, accept proof.Purpos
 	}()
 	err := proof.Dial(a, dialToken, dial, []byte("rank 3"))
 	_ = a.Close()
-	return err, <-got
+	return <-got, err
 }
 
 func TestAdmitted(t *testing.T) {
-	err, got := meet(t, "t", "t", proof.Mesh, proof.Mesh, nil)
+	got, err := meet(t, "t", "t", proof.Mesh, proof.Mesh, nil)
 	if err != nil || got.err != nil || string(got.hello) != "rank 3" {
 		t.Errorf("%v, %+v", err, got)
 	}
 }
 
 func TestRefused(t *testing.T) {
-	if err, got := meet(t, "t", "u", proof.Mesh, proof.Mesh, nil); !errors.Is(err, proof.ErrToken) || !errors.Is(got.err, proof.ErrToken) {
+	if got, err := meet(t, "t", "u", proof.Mesh, proof.Mesh, nil); !errors.Is(err, proof.ErrToken) || !errors.Is(got.err, proof.ErrToken) {
 		t.Errorf("token: %v, %v", err, got.err)
 	}
-	if err, got := meet(t, "t", "t", proof.Mesh, proof.Store, nil); !errors.Is(err, proof.ErrStranger) || !errors.Is(got.err, proof.ErrStranger) {
+	if got, err := meet(t, "t", "t", proof.Mesh, proof.Store, nil); !errors.Is(err, proof.ErrStranger) || !errors.Is(got.err, proof.ErrStranger) {
 		t.Errorf("purpose: %v, %v", err, got.err)
 	}
 	no := func([]byte) error { return errors.New("rank 3 is here already") }
-	if err, got := meet(t, "t", "t", proof.Mesh, proof.Mesh, no); !errors.Is(err, proof.ErrHello) || !strings.Contains(err.Error(), "here already") || !errors.Is(got.err, proof.ErrHello) {
+	if got, err := meet(t, "t", "t", proof.Mesh, proof.Mesh, no); !errors.Is(err, proof.ErrHello) || !strings.Contains(err.Error(), "here already") || !errors.Is(got.err, proof.ErrHello) {
 		t.Errorf("hello: %v, %v", err, got.err)
 	}
 	asked := false
