@@ -115,6 +115,7 @@ type benchPlan struct {
 	DType   collective.DType `json:"dtype"`
 	Startup bool             `json:"startup,omitempty"`
 	Begin   int64            `json:"begin,omitempty"` // startup: when the launcher was started, ns since 1970
+	Rows    string           `json:"rows"`            // where rank 0 writes
 }
 
 // benchRow is one figure; times in microseconds, bandwidths in 1e9 bytes a
@@ -193,10 +194,7 @@ func runBench(cmd *cobra.Command, p benchPlan, asJSON bool) error {
 		enc := json.NewEncoder(cmd.OutOrStdout())
 		print = func(r benchRow) error { return enc.Encode(r) }
 	}
-	ctx := cmd.Context()
-	if ctx == nil {
-		ctx = context.Background()
-	}
+	ctx := benchContext(cmd)
 	if p.Startup {
 		return measureStartup(ctx, cmd.ErrOrStderr(), p, print)
 	}
@@ -238,7 +236,7 @@ func (p benchPlan) row(bytes, iters int, rounds []float64) benchRow {
 func (p benchPlan) busFactor() float64 {
 	n := float64(p.World)
 	switch p.Op {
-	case "allreduce", "startup":
+	case "allreduce":
 		return 2 * (n - 1) / n
 	case "allgather", "reducescatter":
 		return (n - 1) / n
@@ -249,8 +247,8 @@ func (p benchPlan) busFactor() float64 {
 // startupRepeats is how often a start is measured.
 const startupRepeats = 7
 
-// measureStartup starts a fresh launcher each time, so that the time from its
-// exec on is in the figure.
+// measureStartup starts a launcher each time, so that all from its exec on is
+// in the figure.
 func measureStartup(ctx context.Context, stderr io.Writer, p benchPlan, print func(benchRow) error) error {
 	repeats := p.Iters
 	if repeats == 0 {
@@ -258,13 +256,14 @@ func measureStartup(ctx context.Context, stderr io.Writer, p benchPlan, print fu
 	}
 	var times []float64
 	for range repeats {
-		inner := p
-		inner.Begin = time.Now().UnixNano()
-		s, err := launchOnce(ctx, stderr, inner)
+		p.Begin = time.Now().UnixNano()
+		err := launchBench(ctx, stderr, p, func(r benchRow) error {
+			times = append(times, r.US/1e6)
+			return nil
+		})
 		if err != nil {
 			return err
 		}
-		times = append(times, s)
 	}
 	slices.Sort(times)
 	p.Op, p.DType = "startup", collective.Float32

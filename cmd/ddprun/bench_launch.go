@@ -8,103 +8,105 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strconv"
-	"sync"
+	"syscall"
+	"time"
 
 	"github.com/spf13/cobra"
 
-	"github.com/ddprun/ddprun/collective/store"
 	"github.com/ddprun/ddprun/internal/exitcode"
-	"github.com/ddprun/ddprun/internal/rankenv"
 )
 
-// benchVariable carries the plan to the ranks, and to the launcher whose start
-// is measured.
+// benchVariable carries the plan to the ranks.
 const benchVariable = "DDPRUN_BENCH"
 
-// launchBench starts the ranks as processes of this executable and passes on
-// the rows that rank 0 prints.
+// launchBench starts the ranks through ddprun itself and passes on the rows
+// that rank 0 writes into a named pipe: its output is for messages.
 func launchBench(ctx context.Context, stderr io.Writer, p benchPlan, print func(benchRow) error) error {
 	exe, err := os.Executable()
 	if err != nil {
 		return fmt.Errorf("find this executable: %w", err)
 	}
-	token := store.NewToken()
-	server, err := store.Listen(ctx, "127.0.0.1:0", token)
+	dir, err := os.MkdirTemp("", "ddprun-bench-")
 	if err != nil {
-		return err
+		return exitcode.With(fmt.Errorf("make a temporary folder: %w", err), exitcode.Machine)
 	}
-	defer func() { _ = server.Close() }()
-	host, portText, err := net.SplitHostPort(server.Addr())
+	defer func() { _ = os.RemoveAll(dir) }()
+	rows, err := openPipe(filepath.Join(dir, "rows"))
 	if err != nil {
-		return err
+		return exitcode.With(err, exitcode.Machine)
 	}
-	port, err := strconv.Atoi(portText)
-	if err != nil {
-		return err
-	}
+	defer func() { _ = rows.Close() }()
+	p.Rows = rows.Name()
 	plan, err := json.Marshal(p)
 	if err != nil {
 		return err
 	}
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
-	r, w, err := os.Pipe()
-	if err != nil {
-		return fmt.Errorf("pipe: %w", err)
+	cmd := exec.CommandContext(ctx, exe, "--nproc-per-node", strconv.Itoa(p.World), "--log-dir", dir, "--", exe, "bench-rank")
+	cmd.Env = append(os.Environ(), benchVariable+"="+string(plan))
+	var said bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &said, &said
+	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
+	cmd.WaitDelay = 40 * time.Second // the launcher's own patience with ranks, and more
+	endWithParent(cmd)
+	if err := cmd.Start(); err != nil {
+		return fmt.Errorf("start the ranks: %w", err)
 	}
-	defer func() { _ = r.Close() }()
-
-	var running sync.WaitGroup
-	errs := make(chan error, p.World)
-	for rank := range p.World {
-		env := rankenv.Env{
-			Rank: rank, LocalRank: rank, WorldSize: p.World, LocalWorldSize: p.World, GroupWorldSize: 1,
-			RoleName: "bench", RoleRank: rank, RoleWorldSize: p.World, MasterAddr: host, MasterPort: port,
-			RunID: "bench", Store: server.Addr(), Token: token, RunDir: os.TempDir(),
-		}
-		cmd := exec.CommandContext(ctx, exe, "bench-rank")
-		cmd.Env = append(env.Environ(os.Environ()), benchVariable+"="+string(plan))
-		cmd.Stderr = stderr
-		if rank == 0 {
-			cmd.Stdout = w
-		}
-		dieWithParent(cmd)
-		if err := cmd.Start(); err != nil {
+	printed := make(chan error, 1)
+	go func() {
+		err := printRows(rows, print)
+		if err != nil {
 			stop()
-			errs <- fmt.Errorf("start rank %d: %w", rank, err)
-			break
 		}
-		running.Go(func() {
-			if err := cmd.Wait(); err != nil && ctx.Err() == nil {
-				errs <- fmt.Errorf("rank %d: %w", rank, err)
-				stop() // the others would wait for it
-			}
-		})
+		printed <- err
+	}()
+	err = cmd.Wait()
+	// The pipe is open for writing here, too, so that it has no end by itself.
+	_, _ = rows.WriteString("\n")
+	if perr := <-printed; perr != nil {
+		return perr
 	}
-	_ = w.Close()
-	printed := printRows(r, print)
-	if printed != nil {
-		stop()
-	}
-	running.Wait()
-	close(errs)
-	if err := <-errs; err != nil {
-		return exitcode.With(err, exitcode.Failure)
-	}
-	return errors.Join(printed, context.Cause(ctx))
+	return launchError(ctx, err, stderr, said.Bytes())
 }
 
-// printRows passes on rows until the ranks have closed their end.
+// openPipe makes a named pipe and opens it on both sides: it is there before a
+// writer comes, and stays when one goes.
+func openPipe(path string) (*os.File, error) {
+	if err := syscall.Mkfifo(path, 0o600); err != nil {
+		return nil, fmt.Errorf("make the pipe %s: %w", path, err)
+	}
+	return os.OpenFile(path, os.O_RDWR, 0)
+}
+
+// launchError shows what the launcher and the ranks said if they failed, and
+// takes over the exit code.
+func launchError(ctx context.Context, err error, stderr io.Writer, said []byte) error {
+	if err == nil {
+		return nil
+	}
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	_, _ = stderr.Write(said)
+	var exit *exec.ExitError
+	if errors.As(err, &exit) && exit.ExitCode() > 0 {
+		return exitcode.With(errors.New("the ranks failed, as said above"), exit.ExitCode())
+	}
+	return fmt.Errorf("the launcher failed: %w", err)
+}
+
+// printRows passes on rows until an empty line.
 func printRows(r io.Reader, print func(benchRow) error) error {
 	lines := bufio.NewScanner(r)
-	for lines.Scan() {
+	for lines.Scan() && len(lines.Bytes()) > 0 {
 		var row benchRow
 		if err := json.Unmarshal(lines.Bytes(), &row); err != nil {
-			return fmt.Errorf("rank 0 printed %.80q: %w", lines.Bytes(), err)
+			return fmt.Errorf("rank 0 wrote %.80q: %w", lines.Bytes(), err)
 		}
 		if err := print(row); err != nil {
 			return err
@@ -113,37 +115,9 @@ func printRows(r io.Reader, print func(benchRow) error) error {
 	return lines.Err()
 }
 
-// launchOnce starts a launcher that starts the ranks once, and returns the
-// seconds from p.Begin to the moment the slowest rank was through.
-func launchOnce(ctx context.Context, stderr io.Writer, p benchPlan) (float64, error) {
-	exe, err := os.Executable()
-	if err != nil {
-		return 0, fmt.Errorf("find this executable: %w", err)
-	}
-	plan, err := json.Marshal(p)
-	if err != nil {
-		return 0, err
-	}
-	cmd := exec.CommandContext(ctx, exe, "bench-rank", "--launch")
-	cmd.Env = append(os.Environ(), benchVariable+"="+string(plan))
-	cmd.Stderr = stderr
-	var out bytes.Buffer
-	cmd.Stdout = &out
-	if err := cmd.Run(); err != nil {
-		return 0, err
-	}
-	var row benchRow
-	if err := json.Unmarshal(out.Bytes(), &row); err != nil {
-		return 0, fmt.Errorf("the launcher printed %.80q: %w", out.String(), err)
-	}
-	return row.US / 1e6, nil
-}
-
-// newBenchRankCommand is a rank of the benchmark, or (with --launch) the
-// launcher whose start is measured. It is not for users.
+// newBenchRankCommand is a rank of the benchmark. It is not for users.
 func newBenchRankCommand() *cobra.Command {
-	launch := false
-	cmd := &cobra.Command{
+	return &cobra.Command{
 		Use:           "bench-rank",
 		Hidden:        true,
 		Args:          cobra.NoArgs,
@@ -154,17 +128,14 @@ func newBenchRankCommand() *cobra.Command {
 			if err := json.Unmarshal([]byte(os.Getenv(benchVariable)), &p); err != nil {
 				return exitcode.With(fmt.Errorf("bench-rank: %s: %w (use ddprun bench)", benchVariable, err), exitcode.Usage)
 			}
-			enc := json.NewEncoder(cmd.OutOrStdout())
-			ctx := cmd.Context()
-			if ctx == nil {
-				ctx = context.Background()
-			}
-			if launch {
-				return launchBench(ctx, cmd.ErrOrStderr(), p, func(r benchRow) error { return enc.Encode(r) })
-			}
-			return runBenchRank(ctx, p, func(r benchRow) error { return enc.Encode(r) })
+			return runBenchRank(benchContext(cmd), p)
 		},
 	}
-	cmd.Flags().BoolVar(&launch, "launch", false, "start the ranks")
-	return cmd
+}
+
+func benchContext(cmd *cobra.Command) context.Context {
+	if ctx := cmd.Context(); ctx != nil {
+		return ctx
+	}
+	return context.Background()
 }

@@ -5,7 +5,8 @@ import (
 	"syscall"
 )
 
-// dieWithParent ends a rank when the launcher goes, however it goes.
-func dieWithParent(cmd *exec.Cmd) {
-	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+// endWithParent has the launcher end, and with it the ranks, when this process
+// is killed.
+func endWithParent(cmd *exec.Cmd) {
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGTERM}
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"os"
 	"slices"
@@ -23,7 +24,7 @@ const (
 )
 
 // runBenchRank is the life of one rank of the benchmark.
-func runBenchRank(ctx context.Context, p benchPlan, print func(benchRow) error) error {
+func runBenchRank(ctx context.Context, p benchPlan) error {
 	env, err := rankenv.Read(os.LookupEnv)
 	if err != nil {
 		return err
@@ -40,13 +41,8 @@ func runBenchRank(ctx context.Context, p benchPlan, print func(benchRow) error) 
 	if err != nil {
 		return err
 	}
-	b := &bench{plan: p, group: group, print: print}
-	if p.Startup {
-		err = b.startup(ctx)
-	} else {
-		err = b.run(ctx)
-	}
-	if err != nil {
+	b := &bench{plan: p, group: group}
+	if err := b.measure(ctx); err != nil {
 		group.Abort(err)
 		return err
 	}
@@ -57,9 +53,32 @@ func runBenchRank(ctx context.Context, p benchPlan, print func(benchRow) error) 
 type bench struct {
 	plan  benchPlan
 	group collective.Group
-	print func(benchRow) error // rank 0's
-	buf   []float64            // memory of the buffers; aligned for every type
-	part  []float64            // of the smaller buffer, where there are two
+	rows  *json.Encoder // rank 0's
+	buf   []float64     // memory of the buffers; aligned for every type
+	part  []float64     // of the smaller buffer, where there are two
+}
+
+func (b *bench) measure(ctx context.Context) error {
+	if b.group.Rank() == 0 {
+		f, err := os.OpenFile(b.plan.Rows, os.O_WRONLY, 0)
+		if err != nil {
+			return fmt.Errorf("open the pipe for the figures: %w", err)
+		}
+		defer func() { _ = f.Close() }()
+		b.rows = json.NewEncoder(f)
+	}
+	if b.plan.Startup {
+		return b.startup(ctx)
+	}
+	return b.run(ctx)
+}
+
+// print hands a row to the command that the user called.
+func (b *bench) print(r benchRow) error {
+	if b.rows == nil {
+		return nil
+	}
+	return b.rows.Encode(r)
 }
 
 // startup does the first all-reduce and reports when the slowest rank had it.
@@ -71,9 +90,6 @@ func (b *bench) startup(ctx context.Context) error {
 	took := []int64{time.Now().UnixNano() - b.plan.Begin}
 	if err := b.group.AllReduce(collective.HostBuffer(took), collective.Max).Wait(ctx); err != nil {
 		return err
-	}
-	if b.group.Rank() != 0 {
-		return nil
 	}
 	return b.print(benchRow{Op: "startup", World: b.plan.World, Bytes: startupBytes, US: float64(took[0]) / 1e3})
 }
@@ -138,9 +154,6 @@ func (b *bench) size(ctx context.Context, size int) error {
 		rounds = append(rounds, t)
 	}
 	slices.Sort(rounds)
-	if b.group.Rank() != 0 {
-		return nil
-	}
 	return b.print(b.plan.row(bytes, iters, rounds))
 }
 
