@@ -38,14 +38,25 @@ report() { # verdict name seconds details log
   fi
 }
 
-# failures shows the first messages of each failed test, and the end of a log
-# that no test's failure explains.
+# failures shows each failed test without failed subtests, with its first
+# messages; and the end of a log that no test's failure explains.
 failures() {
-  if grep -q -- '--- FAIL' "$1"; then
-    grep -B30 -A8 -- '--- FAIL' "$1" | grep -E -- '--- FAIL|_test\.go:|suite\.go:|panic|^ +[a-z_]+\.go:' | awk '!seen[$0]++' | cut -c1-220 | head -40 | sed 's/^/      /'
-  else
-    tail -15 "$1" | cut -c1-300 | sed 's/^/      /'
+  if ! grep -q -- '--- FAIL' "$1" || grep -qE '^(panic:|fatal error:|SIG|emulator:)' "$1"; then
+    tail -20 "$1" | cut -c1-300 | sed 's/^/      /'
   fi
+  awk -v most=3 '
+    /^=== (RUN|NAME|CONT) / { test = $3; next }
+    /^ *--- FAIL: / { failed[++n] = $3; next }
+    /^ *--- |^(PASS|FAIL|ok|exit status)/ { next }
+    test != "" && said[test]++ < most { message[test] = message[test] "\n        " substr($0, 1, 240) }
+    END {
+      for (i = 1; i <= n; i++) {
+        leaf = 1
+        for (k = 1; k <= n; k++) if (index(failed[k], failed[i] "/") == 1) leaf = 0
+        if (leaf && ++shown <= 25) print "      " failed[i] message[failed[i]]
+      }
+      if (shown > 25) print "      ... and " shown - 25 " more"
+    }' "$1"
 }
 
 wanted() {

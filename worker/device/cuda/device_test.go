@@ -164,6 +164,7 @@ func TestAsTheCPU(t *testing.T) {
 	}
 	defer c.Close()
 	gpu := open(t, cuda.Options{})
+	defer func() { t.Logf("cuBLASLt has no algorithm for %d of the products", gpu.Unsupported()) }()
 	for _, op := range largeOperators {
 		t.Run(op.name, func(t *testing.T) {
 			x, y := newBench(t, c), newBench(t, gpu)
@@ -555,6 +556,7 @@ func TestNoGrowth(t *testing.T) {
 		_, err = b.SumSquares([]device.T{dw})
 		b.ok(err)
 	}
+	b.float(12 << 20).Release() // goes once around the ring of pinned memory, so that all its pages are there
 	for i := range 200 {
 		step(i)
 	}
@@ -565,7 +567,7 @@ func TestNoGrowth(t *testing.T) {
 	if got := d.Stats().Reserved; got != reserved {
 		t.Errorf("%d bytes of the device are reserved after 2,000 steps, %d before", got, reserved)
 	}
-	if got := residentKiB(t); got > resident+16<<10 {
+	if got := residentKiB(t); got > resident+32<<10 {
 		t.Errorf("the process has %d KiB resident after 2,000 steps, %d before", got, resident)
 	}
 }

@@ -63,28 +63,33 @@ func alignment(addr uintptr) int {
 
 // multiply enqueues a product of at least one element and one term. The error
 // is cublaslt.ErrUnsupported when there is no algorithm with its epilogue;
-// without one there is always a way.
+// without one, or with a bias, there is always a way.
 func (d *Device) multiply(p product) error {
-	plan, fresh, err := d.lt.Plan(p.problem(d.opt.TF32), d.opt.Benchmark)
+	err := d.multiplyByLibrary(p)
 	switch {
+	case err == nil:
+		return d.enqueued(p.op, "cuBLASLt")
 	case errors.Is(err, cublaslt.ErrUnsupported) && p.epilogue == cublaslt.Bias:
 		return d.multiplyThenBias(p)
 	case errors.Is(err, cublaslt.ErrUnsupported) && p.epilogue == cublaslt.Plain:
 		return d.multiplyPlainly(p)
 	case errors.Is(err, cublaslt.ErrUnsupported):
 		return err
-	case err != nil:
-		return d.named(p.op, fmt.Errorf("[%d %d] by %d: %w", p.m, p.n, p.k, err))
+	}
+	return d.named(p.op, fmt.Errorf("[%d %d] by %d: %w", p.m, p.n, p.k, err))
+}
+
+func (d *Device) multiplyByLibrary(p product) error {
+	plan, fresh, err := d.lt.Plan(p.problem(d.opt.TF32), d.opt.Benchmark)
+	if err != nil {
+		return err
 	}
 	if fresh && plan.Found > 1 && !d.capture {
 		if err := d.fastest(plan, p); err != nil {
-			return d.named(p.op, err)
+			return err
 		}
 	}
-	if err := d.lt.Run(plan, p.operands(), uintptr(d.compute)); err != nil {
-		return d.named(p.op, fmt.Errorf("[%d %d] by %d: %w", p.m, p.n, p.k, err))
-	}
-	return d.enqueued(p.op, "cuBLASLt")
+	return d.lt.Run(plan, p.operands(), uintptr(d.compute))
 }
 
 func (p *product) operands() cublaslt.Operands {
@@ -112,6 +117,10 @@ func (d *Device) multiplyPlainly(p product) error {
 		ints(q.LDB, q.LDA, q.LDD).floats(p.beta).
 		grid(ceil(p.n, 16), min(ceil(p.m, 16), 65535)).block(16, 16).run()
 }
+
+// Unsupported is the number of different products so far that cuBLASLt had no
+// algorithm for, which therefore took a slower way.
+func (d *Device) Unsupported() int { return d.lt.Unsupported() }
 
 // fastest measures a plan's algorithms on the product's own factors, into
 // scratch memory, and chooses.

@@ -162,9 +162,28 @@ type Operands struct {
 	Beta               float32
 }
 
-// Run enqueues the product on a stream.
+// Run enqueues the product on a stream. A plan that the library takes back
+// (it checks some things only now) is ErrUnsupported from then on.
 func (h *Handle) Run(p *Plan, o Operands, stream uintptr) error {
-	return h.check("cublasLtMatmul", C.ddp_lt_run(h.lt, h.handle, p.plan, C.int(p.Chosen), C.float(o.Beta),
+	err := h.check("cublasLtMatmul", C.ddp_lt_run(h.lt, h.handle, p.plan, C.int(p.Chosen), C.float(o.Beta),
 		C.uint64_t(o.A), C.uint64_t(o.B), C.uint64_t(o.D), C.uint64_t(o.Bias), C.uint64_t(o.Aux),
 		C.uint64_t(h.workspace), C.size_t(h.bytes), C.uintptr_t(stream)))
+	var status *StatusError
+	if errors.As(err, &status) && status.Status == notSupported {
+		C.ddp_lt_plan_free(h.lt, p.plan)
+		p.plan = nil
+		return ErrUnsupported
+	}
+	return err
+}
+
+// Unsupported is the number of problems that the library had no algorithm for.
+func (h *Handle) Unsupported() int {
+	n := 0
+	for _, p := range h.plans {
+		if p.plan == nil {
+			n++
+		}
+	}
+	return n
 }

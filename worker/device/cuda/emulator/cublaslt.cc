@@ -154,6 +154,7 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDe
 cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t dp, const void *alpha, const void *a, cublasLtMatrixLayout_t la, const void *b,
                               cublasLtMatrixLayout_t lb, const void *beta, const void *c, cublasLtMatrixLayout_t lc, void *out, cublasLtMatrixLayout_t ld,
                               const cublasLtMatmulAlgo_t *algo, void *, size_t, cudaStream_t s) {
+  if (reinterpret_cast<Layout *>(ld)->rows == 33 && reinterpret_cast<Desc *>(dp)->epilogue != 1) return CUBLAS_STATUS_NOT_SUPPORTED; // said late
   if (algo->data[4] != 77 || c != out || lc != ld || *static_cast<const float *>(alpha) != 1) wrong("an algorithm or operands that nobody chose");
   Desc d = *reinterpret_cast<Desc *>(dp);
   const uint64_t addrs[] = {(uint64_t)a, (uint64_t)b, (uint64_t)c, (uint64_t)out};
