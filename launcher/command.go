@@ -16,18 +16,26 @@ func (c Command) args(localRank int) []string {
 	return out
 }
 
-// environ adds the command's own variables to base, in a fixed order.
+// environ adds the command's own variables to base, in a fixed order; those of
+// the rank replace those of all.
 func (c Command) environ(base []string, localRank int) []string {
-	if len(c.Env) == 0 {
+	own := maps.Clone(c.Env)
+	if localRank < len(c.RankEnv) {
+		if own == nil {
+			own = map[string]string{}
+		}
+		maps.Copy(own, c.RankEnv[localRank])
+	}
+	if len(own) == 0 {
 		return base
 	}
 	out := slices.DeleteFunc(slices.Clone(base), func(kv string) bool {
 		name, _, _ := strings.Cut(kv, "=")
-		_, replaced := c.Env[name]
+		_, replaced := own[name]
 		return replaced
 	})
-	for _, name := range slices.Sorted(maps.Keys(c.Env)) {
-		out = append(out, name+"="+substitute(c.Env[name], localRank))
+	for _, name := range slices.Sorted(maps.Keys(own)) {
+		out = append(out, name+"="+substitute(own[name], localRank))
 	}
 	return out
 }

@@ -59,7 +59,10 @@ type Config struct {
 type Command struct {
 	Args []string
 	Env  map[string]string // added to the environment
-	Dir  string            // working folder; empty: the launcher's
+	// RankEnv has variables of single ranks, by local rank; it may be shorter
+	// than the ranks are many.
+	RankEnv []map[string]string
+	Dir     string // working folder; empty: the launcher's
 }
 
 // Endpoint is a host and a port.

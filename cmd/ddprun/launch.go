@@ -110,19 +110,42 @@ func (l *launch) planProgram(words []string) (launcher.Config, error) {
 		return launcher.Config{}, exitcode.With(errors.New("no command: name a job file or a program to start (ddprun --help)"), exitcode.Usage)
 	}
 	var v values
-	if len(f.set) > 0 {
-		v.bad("--set changes keys of a job file, and %s is a program", words[0])
-	}
+	place := newPlacement(programDevice(&v, f.set, words[0]), nil)
 	if f.module && f.noPython {
 		v.bad("--module and --no-python cannot be given together")
 	}
-	cfg, err := l.common(&v, f.nproc, "--nproc-per-node", f.nnodes, f.maxRestartsOr(0))
+	cfg, err := l.common(&v, place, f.nproc, "--nproc-per-node", f.nnodes, f.maxRestartsOr(0))
+	if uerr := v.err(); uerr != nil {
+		err = uerr
+	}
 	if err != nil {
 		return launcher.Config{}, err
 	}
 	cfg.Name = strings.TrimSuffix(filepath.Base(words[0]), filepath.Ext(words[0]))
 	cfg.Command.Args = f.command(words)
-	return cfg, v.err()
+	err = l.placeProgram(&cfg, place)
+	return cfg, err
+}
+
+// placeProgram sees to the devices of a program's ranks.
+func (l *launch) placeProgram(cfg *launcher.Config, place *placement) error {
+	if place.byGPU {
+		place.each(cfg)
+		if len(cfg.Command.RankEnv) > 0 {
+			l.warn("GPUs are named by id: each rank sees its own only, as device 0; with --nproc-per-node=%d every rank sees the whole list, as under torchrun", cfg.Ranks)
+		}
+	}
+	if place.device != "cuda" {
+		return nil
+	}
+	list, err := place.gpus()
+	switch {
+	case err != nil:
+		return fmt.Errorf("device: cuda: %w", err)
+	case len(list.Devices) == 0:
+		return exitcode.With(fmt.Errorf("device: cuda: there is no GPU: %s", list.Why), exitcode.Machine)
+	}
+	return place.fit(cfg.Ranks, l.warn)
 }
 
 // command is what a rank executes for the words of a command line.
@@ -163,19 +186,37 @@ func (l *launch) planJob(path string) (launcher.Config, error) {
 	if f.given("nnodes") {
 		nnodes = f.nnodes
 	}
-	cfg, err := l.common(&v, nproc, where, nnodes, f.maxRestartsOr(j.Launch.MaxRestarts))
-	if err == nil {
-		err = v.err()
+	place, worker, werr := l.place(j)
+	cfg, err := l.common(&v, place, nproc, where, nnodes, f.maxRestartsOr(j.Launch.MaxRestarts))
+	for _, first := range []error{werr, v.err()} {
+		if first != nil {
+			err = first
+		}
 	}
 	if err != nil {
 		return launcher.Config{}, err
 	}
 	j.Launch = job.Launch{NprocPerNode: fmt.Sprint(cfg.Ranks), NNodes: nnodes, MaxRestarts: cfg.MaxRestarts}
-	return l.withJob(cfg, j)
+	cfg.Command.Args = worker
+	return l.withJob(cfg, place, j)
+}
+
+// place settles where a job's ranks compute, and with which program if it is
+// one of ours.
+func (l *launch) place(j *job.Job) (*placement, []string, error) {
+	if j.Program != nil {
+		return newPlacement(j.Device, j.Program.Env), nil, nil
+	}
+	place := newPlacement(j.Device, nil)
+	worker, err := place.chooseWorker(j, l.warn)
+	if err != nil {
+		place.device = "cpu" // so that nothing is asked twice; the launch ends anyway
+	}
+	return place, worker, err
 }
 
 // withJob adds what the job file says.
-func (l *launch) withJob(cfg launcher.Config, j *job.Job) (launcher.Config, error) {
+func (l *launch) withJob(cfg launcher.Config, place *placement, j *job.Job) (launcher.Config, error) {
 	cfg.Name = j.Name
 	var text bytes.Buffer
 	if err := j.Write(&text); err != nil {
@@ -184,29 +225,19 @@ func (l *launch) withJob(cfg launcher.Config, j *job.Job) (launcher.Config, erro
 	cfg.Files = map[string][]byte{"job.yaml": text.Bytes()}
 	if j.Program != nil {
 		cfg.Command = launcher.Command{Args: j.Program.Command, Env: j.Program.Env}
-		return cfg, nil
+		err := l.placeProgram(&cfg, place)
+		return cfg, err
 	}
 	cfg.Worker = true
 	cfg.NoRetry = []int{exitcode.Data, exitcode.Machine}
-	var err error
-	if cfg.Command.Args, err = chooseWorker(j); err != nil {
-		return cfg, err
+	if place.device == "cuda" {
+		place.each(&cfg)
+		if err := place.fit(cfg.Ranks, l.warn); err != nil {
+			return cfg, err
+		}
 	}
 	// A file that no rank could read is said before any is started.
 	return cfg, data.Preflight(j.Data)
-}
-
-// chooseWorker names the program that trains the job: this one, until the CUDA
-// worker is there to be chosen.
-func chooseWorker(j *job.Job) ([]string, error) {
-	if j.Device == "cuda" {
-		return nil, exitcode.With(errors.New("device: cuda: no CUDA worker in this build; device: cpu trains on the processor"), exitcode.Machine)
-	}
-	exe, err := os.Executable()
-	if err != nil {
-		return nil, exitcode.With(fmt.Errorf("find this program's own file: %w", err), exitcode.Machine)
-	}
-	return []string{exe, "worker"}, nil
 }
 
 // maxRestartsOr is --max-restarts if given, else def, as text.
@@ -217,13 +248,10 @@ func (f *launchFlags) maxRestartsOr(def int) string {
 	return fmt.Sprint(def)
 }
 
-// common reads the flags that jobs and programs share.
-func (l *launch) common(v *values, nproc, where, nnodes, maxRestarts string) (launcher.Config, error) {
+// common reads the flags that jobs and programs share. What is wrong with them is in v; an error is one of the machine.
+func (l *launch) common(v *values, place *placement, nproc, where, nnodes, maxRestarts string) (launcher.Config, error) {
 	f := l.flags
-	ranks, err := v.ranks(where, nproc)
-	if err != nil {
-		return launcher.Config{}, err
-	}
+	ranks, machineErr := v.ranks(where, nproc, place.count)
 	v.nodes("--nnodes", nnodes)
 	if f.nodeRank != "0" {
 		v.bad("--node-rank is %q: want 0, the only node", f.nodeRank)
@@ -256,7 +284,7 @@ func (l *launch) common(v *values, nproc, where, nnodes, maxRestarts string) (la
 			l.warn("--%s is accepted for torchrun's sake and has no effect", name)
 		}
 	}
-	return cfg, nil
+	return cfg, machineErr
 }
 
 // run starts the ranks and ends with the last of them.

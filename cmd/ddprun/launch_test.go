@@ -284,7 +284,7 @@ func TestUnfitMachine(t *testing.T) {
 	put(t, dir, "file", "")
 	for _, c := range []struct{ args, want string }{
 		{"--nproc-per-node gpu true", "gpu"},
-		{"tiny.yaml --set device=cuda", "no CUDA worker in this build"},
+		{"tiny.yaml --set device=cuda", "device: cuda"},
 		{"--log-dir file/x true", filepath.Join(dir, "file", "x")},
 		{"--rdzv-endpoint 192.0.2.10:29721 true", "no interface of this machine"},
 	} {

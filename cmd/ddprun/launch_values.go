@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
-	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -51,13 +51,18 @@ func (v *values) duration(flag, text string, low time.Duration) time.Duration {
 	return d
 }
 
-// ranks reads --nproc-per-node or launch.nproc_per_node.
-func (v *values) ranks(where, text string) (int, error) {
-	switch text {
-	case "auto", "cpu":
-		return runtime.NumCPU(), nil
-	case "gpu":
-		return 0, exitcode.With(errors.New("--nproc-per-node gpu: this version does not look for GPUs; give the number of processes"), exitcode.Machine)
+// ranks reads --nproc-per-node or launch.nproc_per_node; count says how many a
+// word means.
+func (v *values) ranks(where, text string, count func(word string) (int, error)) (int, error) {
+	if slices.Contains(countWords, text) {
+		n, err := count(text)
+		if err != nil {
+			return 1, fmt.Errorf("%s %s: %w", where, text, err)
+		}
+		if n > launcher.MaxRanks {
+			v.bad("%s %s means %d processes: want at most %d", where, text, n, launcher.MaxRanks)
+		}
+		return n, nil
 	}
 	n, err := strconv.Atoi(text)
 	if err != nil || n < 1 || n > launcher.MaxRanks || strings.Trim(text, "0123456789") != "" {

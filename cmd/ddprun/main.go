@@ -16,6 +16,7 @@ import (
 
 	"github.com/ddprun/ddprun/cmd/internal/rankcmd"
 	"github.com/ddprun/ddprun/internal/exitcode"
+	"github.com/ddprun/ddprun/launcher/doctor/probe"
 	"github.com/ddprun/ddprun/launcher/proc"
 )
 
@@ -30,8 +31,15 @@ func main() {
 // word; everything else is a launch, so that no program's name or flag can be
 // taken for one of ours.
 func run(args []string) int {
-	if len(args) == 1 && args[0] == guardCommand {
-		return report(os.Stderr, proc.RunGuard())
+	if len(args) == 1 {
+		switch args[0] {
+		case guardCommand:
+			return report(os.Stderr, proc.RunGuard())
+		case deviceProbeCommand:
+			return report(os.Stderr, runProbe(func() any { return probe.Devices() }, os.Stdout))
+		case libraryProbeCommand:
+			return report(os.Stderr, runProbe(func() any { return probe.Libraries() }, os.Stdout))
+		}
 	}
 	root, flags := newRootCommand()
 	if len(args) > 0 && isSubcommand(root, args[0]) {
@@ -85,7 +93,7 @@ func newRootCommand() (*cobra.Command, *launchFlags) {
 	root.Flags().SetInterspersed(false)
 	root.InitDefaultHelpFlag()
 	flags.all = root.Flags()
-	root.AddCommand(newShardCommand(), newBenchCommand(), newBenchRankCommand(), newWorkerCommand(), newVersionCommand())
+	root.AddCommand(newDoctorCommand(), newDevicesCommand(), newShardCommand(), newBenchCommand(), newBenchRankCommand(), newWorkerCommand(), newVersionCommand())
 	root.SetGlobalNormalizationFunc(dashes)
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return exitcode.With(fmt.Errorf("%s: %w", cmd.CommandPath(), err), exitcode.Usage)
