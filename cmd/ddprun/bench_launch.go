@@ -34,9 +34,15 @@ func launchBench(ctx context.Context, stderr io.Writer, p benchPlan, print func(
 	if err != nil {
 		return exitcode.With(fmt.Errorf("make a temporary folder: %w", err), exitcode.Machine)
 	}
-	defer func() { _ = os.RemoveAll(dir) }()
+	good := false
+	defer func() {
+		if good { // otherwise the launcher has named the log of a rank in it
+			_ = os.RemoveAll(dir)
+		}
+	}()
 	rows, err := openPipe(filepath.Join(dir, "rows"))
 	if err != nil {
+		_ = os.RemoveAll(dir)
 		return exitcode.With(err, exitcode.Machine)
 	}
 	defer func() { _ = rows.Close() }()
@@ -71,6 +77,7 @@ func launchBench(ctx context.Context, stderr io.Writer, p benchPlan, print func(
 	if perr := <-printed; perr != nil {
 		return perr
 	}
+	good = err == nil || ctx.Err() != nil
 	return launchError(ctx, err, stderr, said.Bytes())
 }
 
