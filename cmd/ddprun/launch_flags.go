@@ -36,7 +36,7 @@ func newLaunchFlags() *launchFlags {
 	f := &launchFlags{}
 
 	g := f.group("Processes")
-	g.text(&f.nproc, "nproc-per-node", "1", "N", "processes on this node; also auto, cpu or gpu")
+	g.text(&f.nproc, "nproc-per-node", "1", "N", "processes on this node; gpu or cpu: one for each; auto: GPUs if any")
 	g.text(&f.nnodes, "nnodes", "1", "N", "nodes of the job, or MIN:MAX; one in this version")
 	g.text(&f.nodeRank, "node-rank", "0", "N", "this node's place, from 0")
 	g.text(&f.role, "role", "default", "NAME", "what ranks see as ROLE_NAME")

@@ -47,7 +47,7 @@ func controlGroup(root string) (cpus float64, memory uint64) {
 // eachAbove visits a group's folder and those above it, down to base. In a
 // container the path may be the host's; base is the container's own group then.
 func eachAbove(base, path string, visit func(dir string)) {
-	for dir := filepath.Join(base, path); len(dir) >= len(base); dir = filepath.Dir(dir) {
+	for dir := filepath.Join(base, filepath.Clean("/"+path)); len(dir) >= len(base); dir = filepath.Dir(dir) {
 		visit(dir)
 	}
 }

@@ -105,8 +105,8 @@ func describe(g probe.GPU) string {
 	if g.PowerLimit > 0 {
 		add("%d of %d W", g.PowerWatts, g.PowerLimit)
 	}
-	if len(g.Throttle) > 0 {
-		add("clocks held by: %s", strings.Join(g.Throttle, ", "))
+	if held := slices.DeleteFunc(slices.Clone(g.Throttle), func(r string) bool { return r == "idle" }); len(held) > 0 {
+		add("clocks held by: %s", strings.Join(held, ", "))
 	}
 	if g.Persistence != nil && !*g.Persistence {
 		add("persistence mode off (first use is slow; nvidia-smi -pm 1)")

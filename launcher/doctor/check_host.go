@@ -21,6 +21,13 @@ func size(n uint64) string {
 	return fmt.Sprintf("%.0f KiB", float64(n)/(1<<10))
 }
 
+func number(n uint64) string {
+	if n == Unlimited {
+		return "unlimited"
+	}
+	return fmt.Sprint(n)
+}
+
 func checkClock(Facts) []Finding {
 	return []Finding{skip("clock", "one node: there is no other clock to compare with")}
 }
@@ -95,9 +102,9 @@ func checkMemlock(f Facts) []Finding {
 	case l == nil:
 		return []Finding{skip(check, "the system does not tell")}
 	case len(f.Host.RDMA) == 0:
-		return []Finding{pass(check, "%s of locked memory; no InfiniBand or RoCE device that would need more", size(l.Soft))}
+		return []Finding{pass(check, "limit on locked memory: %s; no InfiniBand or RoCE device that would need more", size(l.Soft))}
 	case l.Soft != Unlimited:
-		return []Finding{warn(check, "ulimit -l unlimited (memlock in /etc/security/limits.conf, LimitMEMLOCK=infinity under systemd, --ulimit memlock=-1 in docker)", "%s of locked memory, and InfiniBand or RoCE needs it unlimited: NCCL fails with \"cannot allocate memory\"", size(l.Soft))}
+		return []Finding{warn(check, "ulimit -l unlimited (memlock in /etc/security/limits.conf, LimitMEMLOCK=infinity under systemd, --ulimit memlock=-1 in docker)", "the limit on locked memory is %s, and InfiniBand or RoCE needs it unlimited: NCCL fails with \"cannot allocate memory\"", size(l.Soft))}
 	}
 	return []Finding{pass(check, "unlimited")}
 }
@@ -113,9 +120,9 @@ func checkNoFile(f Facts) []Finding {
 	case l == nil:
 		return []Finding{skip(check, "the system does not tell")}
 	case l.Soft < fewFiles || l.Hard < 4*fewFiles:
-		return []Finding{warn(check, "ulimit -n 65536 (nofile in /etc/security/limits.conf, LimitNOFILE= under systemd)", "a rank may open %d files, at most %d: large jobs and data loaders need more", l.Soft, l.Hard)}
+		return []Finding{warn(check, "ulimit -n 65536 (nofile in /etc/security/limits.conf, LimitNOFILE= under systemd)", "a rank may open %s files, at most %s: large jobs and data loaders need more", number(l.Soft), number(l.Hard))}
 	}
-	return []Finding{pass(check, "a rank may open %d files, up to %d if it asks", l.Soft, l.Hard)}
+	return []Finding{pass(check, "a rank may open %s files, up to %s if it asks", number(l.Soft), number(l.Hard))}
 }
 
 func checkDisk(f Facts) []Finding {
