@@ -58,10 +58,27 @@ func openNCCL(ctx context.Context, env rankenv.Env, d device.Device) (collective
 	if err != nil {
 		return nil, err
 	}
+	if err := shareGPU(env); err != nil {
+		return nil, err
+	}
 	return ncclgroup.New(ctx, ncclgroup.Config{
 		Rank: env.Rank, Size: env.WorldSize, Store: s, Device: gpu.Handles(), Timeout: env.Timeout,
 		Warn: func(text string) { fmt.Fprintf(os.Stderr, "rank %d: %s\n", env.Rank, text) },
 	})
+}
+
+// shareGPU lets several ranks use one GPU: NCCL refuses two ranks of a host on
+// one device, so each such rank counts as a host of its own. Right for trying a
+// job out, meaningless for speed. NCCL reads the variable when it is opened.
+func shareGPU(env rankenv.Env) error {
+	n, err := cuda.Count()
+	if err != nil || env.LocalWorldSize <= n || os.Getenv("NCCL_HOSTID") != "" {
+		return err
+	}
+	if env.LocalRank == 0 {
+		fmt.Fprintf(os.Stderr, "%d ranks share %d GPUs: their exchange goes over the network stack\n", env.LocalWorldSize, n)
+	}
+	return os.Setenv("NCCL_HOSTID", fmt.Sprintf("ddprun-%d-%d", env.GroupRank, env.LocalRank))
 }
 
 // newDeviceCommand opens a GPU, compiles all kernels for it and says what it
