@@ -39,7 +39,8 @@ func (g *group) meet(ctx context.Context) (nccl.UniqueID, error) {
 	own := card{Host: host, PID: os.Getpid(), Version: g.lib.Version(), Path: g.lib.Path()}
 	var id nccl.UniqueID
 	if err := g.board.setJSON(ctx, of("hello", g.cfg.Rank), own); err != nil {
-		return id, err
+		// Another rank's failure may come between the key and its answer.
+		return id, g.absent(ctx, "hello", "did not come", err)
 	}
 	if g.cfg.Rank == 0 {
 		return g.invite(ctx, own)
