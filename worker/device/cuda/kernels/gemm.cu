@@ -11,7 +11,7 @@ extern "C" __global__ void ddp_gemm_f32(float* __restrict__ c, const float* __re
     int col = blockIdx.x * TILE + tx;
     for (long long r0 = (long long)blockIdx.y * TILE; r0 < m; r0 += (long long)gridDim.y * TILE) {
         long long row = r0 + ty;
-        float sum = 0;
+        double sum = 0; // of tiles, each in float32
         for (int k0 = 0; k0 < k; k0 += TILE) {
             float x = 0, y = 0;
             if (row < m && k0 + tx < k)
@@ -21,13 +21,15 @@ extern "C" __global__ void ddp_gemm_f32(float* __restrict__ c, const float* __re
             at[ty][tx] = x;
             bt[ty][tx] = y;
             __syncthreads();
+            float tile = 0;
 #pragma unroll
-            for (int i = 0; i < TILE; i++) sum += at[ty][i] * bt[i][tx];
+            for (int i = 0; i < TILE; i++) tile += at[ty][i] * bt[i][tx];
+            sum += tile;
             __syncthreads();
         }
         if (row < m && col < n) {
             float* p = c + row * ldc + col;
-            *p = beta == 0 ? sum : sum + beta * *p;
+            *p = static_cast<float>(beta == 0 ? sum : sum + beta * *p);
         }
     }
 }
