@@ -17,8 +17,8 @@ import (
 // Backends are the devices and process groups that a binary can offer, by the
 // names that a job file uses.
 type Backends struct {
-	// Devices opens a device for a rank: "cpu", "cuda".
-	Devices map[string]func(rankenv.Env) (device.Device, error)
+	// Devices opens a device for a rank, with the job's precision: "cpu", "cuda".
+	Devices map[string]func(env rankenv.Env, precision string) (device.Device, error)
 	// Groups opens a process group over a device: "cpu", "nccl".
 	Groups map[string]func(context.Context, rankenv.Env, device.Device) (collective.Group, error)
 }
@@ -37,13 +37,13 @@ func (b Backends) deviceName(j *job.Job) string {
 	return "cpu"
 }
 
-func (b Backends) openDevice(name string, env rankenv.Env) (device.Device, error) {
+func (b Backends) openDevice(name, precision string, env rankenv.Env) (device.Device, error) {
 	open := b.Devices[name]
 	if open == nil {
 		err := fmt.Errorf("device: %s is not in this binary, which has %s", name, names(b.Devices))
 		return nil, exitcode.With(err, exitcode.Machine)
 	}
-	d, err := open(env)
+	d, err := open(env, precision)
 	if err != nil {
 		return nil, exitcode.With(fmt.Errorf("rank %d: opening device %s: %w", env.Rank, name, err), exitcode.Machine)
 	}

@@ -81,7 +81,7 @@ func Run(ctx context.Context, cfg Config) (err error) {
 func (r *rank) meet(ctx context.Context) error {
 	name := r.cfg.Backends.deviceName(r.job)
 	var err error
-	if r.dev, err = r.cfg.Backends.openDevice(name, r.cfg.Env); err != nil {
+	if r.dev, err = r.cfg.Backends.openDevice(name, r.job.Precision, r.cfg.Env); err != nil {
 		return err
 	}
 	r.pg, err = r.cfg.Backends.openGroup(ctx, r.job.DDP.Backend, name, r.cfg.Env, r.dev)

@@ -354,6 +354,15 @@ func TestNoGPU(t *testing.T) {
 
 // A run whose numbers are no numbers any more ends, says at which step, and
 // saves none of it.
+func TestPrecisionOfAGPUOnTheCPU(t *testing.T) {
+	logs := t.TempDir()
+	r := attempt(t, logs, filepath.Join("testdata", "golden", "mlp_digits.yaml"), "--set", "precision=tf32")
+	refusedOnce(t, r, exitcode.Usage, "precision: tf32 needs a GPU")
+	if _, err := os.Stat(filepath.Join(logs, "run")); err == nil {
+		t.Error("a run directory was made")
+	}
+}
+
 func TestDivergedRun(t *testing.T) {
 	for _, c := range []struct {
 		name, job string

@@ -235,6 +235,8 @@ func (l *launch) withJob(cfg launcher.Config, place *placement, j *job.Job) (lau
 		if err := place.fit(cfg.Ranks, l.warn); err != nil {
 			return cfg, err
 		}
+	} else if j.Precision != "fp32" {
+		return cfg, exitcode.With(fmt.Errorf("precision: %s needs a GPU, and this job computes on the CPU; leave it at fp32", j.Precision), exitcode.Usage)
 	}
 	// A file that no rank could read is said before any is started.
 	return cfg, data.Preflight(j.Data)

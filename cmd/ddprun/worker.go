@@ -16,7 +16,7 @@ import (
 // that need nothing but Go.
 func newWorkerCommand() *cobra.Command {
 	return rankcmd.New(worker.Backends{
-		Devices: map[string]func(rankenv.Env) (device.Device, error){"cpu": rankcmd.OpenCPU},
+		Devices: map[string]func(rankenv.Env, string) (device.Device, error){"cpu": rankcmd.OpenCPU},
 		Groups: map[string]func(context.Context, rankenv.Env, device.Device) (collective.Group, error){
 			"cpu": rankcmd.OpenCPUGroup,
 		},

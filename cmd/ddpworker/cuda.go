@@ -21,7 +21,7 @@ import (
 
 // openCUDA opens the GPU of the rank's place on its node. Where there are more
 // ranks than GPUs, they share.
-func openCUDA(env rankenv.Env) (device.Device, error) {
+func openCUDA(env rankenv.Env, precision string) (device.Device, error) {
 	n, err := cuda.Count()
 	if err != nil {
 		return nil, err
@@ -31,6 +31,7 @@ func openCUDA(env rankenv.Env) (device.Device, error) {
 		return nil, err
 	}
 	o.Index = env.LocalRank % max(n, 1)
+	o.TF32 = precision == "tf32"
 	d, err := cuda.Open(o)
 	if err != nil {
 		return nil, err

@@ -31,7 +31,7 @@ func run(args []string) int {
 		Use: "ddpworker", Short: "a rank of a training job, with GPUs", SilenceErrors: true, SilenceUsage: true,
 	}
 	root.AddCommand(rankcmd.New(worker.Backends{
-		Devices: map[string]func(rankenv.Env) (device.Device, error){"cpu": rankcmd.OpenCPU, "cuda": openCUDA},
+		Devices: map[string]func(rankenv.Env, string) (device.Device, error){"cpu": rankcmd.OpenCPU, "cuda": openCUDA},
 		Groups: map[string]func(context.Context, rankenv.Env, device.Device) (collective.Group, error){
 			"cpu": rankcmd.OpenCPUGroup, "nccl": openNCCL,
 		},

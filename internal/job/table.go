@@ -15,7 +15,7 @@ func jobSection(j *Job, kind string) *section {
 		{key: "name", val: jobName{&j.Name}, def: "the file's name", doc: "what the run is called"},
 		{key: "launch", val: launchSection(&j.Launch), doc: "how many ranks; flags of the same name win"},
 		{key: "device", val: oneOf(&j.Device, "auto", "cpu", "cuda"), doc: "where ranks compute; auto takes the best that the binary and the machine have"},
-		{key: "precision", only: only, val: oneOf(&j.Precision, "fp32", "tf32", "bf16", "fp16"), doc: "arithmetic of the forward and backward pass"},
+		{key: "precision", only: only, val: oneOf(&j.Precision, "fp32", "tf32", "bf16", "fp16"), doc: "arithmetic of the forward and backward pass; tf32 only on a GPU"},
 		{key: "model", only: only, need: true, val: optional[Model]{&j.Model, newModel, modelSection}, doc: "what is trained"},
 		{key: "data", only: only, need: true, val: optional[Data]{&j.Data, newData, dataSection}, doc: "the samples"},
 		{key: "loader", only: only, val: loaderSection(&j.Loader), doc: "how batches are made ahead of time"},

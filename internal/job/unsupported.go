@@ -13,7 +13,7 @@ import (
 func notYet(key string) []string {
 	switch key {
 	case "precision":
-		return []string{"tf32", "bf16", "fp16"}
+		return []string{"bf16", "fp16"}
 	case "model.type":
 		return []string{"bert", "resnet"}
 	case "data.type":

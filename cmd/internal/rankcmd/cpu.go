@@ -2,6 +2,7 @@ package rankcmd
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"runtime"
 	"strconv"
@@ -16,7 +17,10 @@ import (
 // OpenCPU opens the CPU as a device. OMP_NUM_THREADS says how many threads
 // multiply matrices; the launcher sets it to 1 where several ranks share a
 // node.
-func OpenCPU(env rankenv.Env) (device.Device, error) {
+func OpenCPU(env rankenv.Env, precision string) (device.Device, error) {
+	if precision != "fp32" {
+		return nil, fmt.Errorf("precision: %s needs device cuda; the CPU computes in fp32", precision)
+	}
 	threads := max(runtime.NumCPU()/max(env.LocalWorldSize, 1), 1)
 	if n, err := strconv.Atoi(os.Getenv("OMP_NUM_THREADS")); err == nil && n > 0 {
 		threads = n
