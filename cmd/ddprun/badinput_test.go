@@ -352,8 +352,6 @@ func TestNoGPU(t *testing.T) {
 	refusedOnce(t, r, exitcode.Machine, "cuda")
 }
 
-// A run whose numbers are no numbers any more ends, says at which step, and
-// saves none of it.
 func TestPrecisionOfAGPUOnTheCPU(t *testing.T) {
 	logs := t.TempDir()
 	r := attempt(t, logs, filepath.Join("testdata", "golden", "mlp_digits.yaml"), "--set", "precision=tf32")
@@ -363,6 +361,8 @@ func TestPrecisionOfAGPUOnTheCPU(t *testing.T) {
 	}
 }
 
+// A run whose numbers are no numbers any more ends, says at which step, and
+// saves none of it.
 func TestDivergedRun(t *testing.T) {
 	for _, c := range []struct {
 		name, job string
