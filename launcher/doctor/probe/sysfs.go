@@ -72,10 +72,11 @@ func noDriver(m Machine, what string, hardware []string) Machine {
 // DriverLoaded says, at the price of two looks into the file system, whether an
 // NVIDIA driver is loaded here.
 func DriverLoaded() bool {
-	for _, file := range []string{"/proc/driver/nvidia/version", "/dev/nvidiactl"} {
-		if _, err := os.Stat(file); err == nil {
-			return true
-		}
+	if _, err := os.Stat("/proc/driver/nvidia/version"); err == nil {
+		return true
 	}
-	return false
+	// Where /proc does not show the driver, the GPUs' own files tell; that of the
+	// driver's control (nvidiactl) may be left from a driver that is gone.
+	gpus, err := filepath.Glob("/dev/nvidia[0-9]*")
+	return err == nil && len(gpus) > 0
 }
