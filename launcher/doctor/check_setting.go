@@ -53,6 +53,7 @@ var settings = map[string]setting{
 	"NCCL_LAUNCH_MODE":          {"how kernels of several GPUs of one process are started", nil, ""},
 	"NCCL_IGNORE_CPU_AFFINITY":  {"1: NCCL's threads go where the GPU is near, whatever the process is bound to", nil, ""},
 	"NCCL_HOSTID":               {"what counts as one host; different values make NCCL use the network between ranks of a machine", hostID, ""},
+	"NCCL_VERSION":              {"a label of container images; NCCL does not read it", nil, ""},
 	"NCCL_RAS_ENABLE":           {"whether NCCL's own watch over ranks runs", nil, ""},
 	"NCCL_RAS_ADDR":             {"where that watch answers", nil, ""},
 	"NCCL_CHECKS_DISABLE":       {"1: arguments are not checked", nil, ""},
